@@ -1,0 +1,25 @@
+"""
+A ``torch.compile`` backend for LPUs and the compiler behind it.
+
+The names of the public API are resolved on first use: the tools and the dialects import this
+package too, and a text-to-text run of ``lpu-opt`` must not pay for importing torch.
+"""
+
+from pkgutil import resolve_name
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "lpu_mlir": "lpu_mlir.backend:lpu_mlir",
+}
+"""Public name -> where it is defined."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'lpu_mlir' has no attribute '{name}'")
+    return resolve_name(_PUBLIC[name])
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_PUBLIC]

@@ -1,0 +1,19 @@
+"""The dialects, one module each; see ``DIALECTS``."""
+
+from collections.abc import Callable
+from functools import partial
+from pkgutil import resolve_name
+
+from xdsl.ir import Dialect
+
+DIALECTS = {
+    "lpu": "lpu_mlir.dialects.lpu:Lpu",
+    "lpu_graph": "lpu_mlir.dialects.lpu_graph:LpuGraph",
+    "lpu_kernel": "lpu_mlir.dialects.lpu_kernel:LpuKernel",
+}
+"""Dialect name -> where its ``Dialect`` object is defined."""
+
+
+def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
+    """Factories for all our dialects by name; a dialect's module is imported by its factory."""
+    return {name: partial(resolve_name, target) for name, target in DIALECTS.items()}

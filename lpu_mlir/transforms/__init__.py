@@ -1,0 +1,18 @@
+"""The passes, one module each; see ``PASSES``."""
+
+from collections.abc import Callable
+from functools import partial
+from pkgutil import resolve_name
+
+from xdsl.passes import ModulePass
+
+PASSES = {
+    "verify-dominance": "lpu_mlir.transforms.verify_dominance:VerifyDominancePass",
+    "verify-level": "lpu_mlir.transforms.verify_level:VerifyLevelPass",
+}
+"""Pass name -> where its class is defined."""
+
+
+def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    """Factories for all our pass classes by name; a pass's module is imported by its factory."""
+    return {name: partial(resolve_name, target) for name, target in PASSES.items()}

@@ -1,0 +1,107 @@
+"""The driver, and what the packages that pass developers use import."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.func import Func
+from xdsl.dialects.test import Test
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+from lpu_mlir.dialects import get_all_dialects
+from lpu_mlir.tools.lpu_opt import LpuOptMain, main
+from lpu_mlir.transforms import get_all_passes
+from lpu_mlir.transforms.verify_dominance import check_dominance
+from lpu_mlir.transforms.verify_level import check_level
+from lpu_mlir.universe import LPU_UNIVERSE
+
+USE_BEFORE_DEFINITION = """
+func.func @late() {
+  "test.op"(%late) : (i32) -> ()
+  %late = "test.op"() : () -> i32
+  func.return
+}
+"""
+
+
+def parse(text: str):
+    context = Context()
+    for dialect in (Builtin, Func, Test):
+        context.load_dialect(dialect)
+    return Parser(context, text).parse_module()
+
+
+def test_every_dialect_and_pass_loads_under_its_name():
+    assert {name: get().name for name, get in get_all_dialects().items()} == {
+        name: name for name in get_all_dialects()
+    }
+    assert {name: get().name for name, get in get_all_passes().items()} == {
+        name: name for name in get_all_passes()
+    }
+
+
+def test_universe_is_what_the_tables_say():
+    assert LPU_UNIVERSE.all_dialects.keys() == get_all_dialects().keys()
+    assert LPU_UNIVERSE.all_passes.keys() == get_all_passes().keys()
+
+
+def test_tools_dialects_and_passes_do_not_import_torch():
+    program = """
+import sys
+from lpu_mlir.dialects import get_all_dialects
+from lpu_mlir.tools.lpu_opt import LpuOptMain
+from lpu_mlir.transforms import get_all_passes
+LpuOptMain([])
+for get in (*get_all_dialects().values(), *get_all_passes().values()):
+    get()
+print("torch" in sys.modules)
+"""
+    root = Path(__file__).parents[2]
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "False\n"
+
+
+def test_dominance_is_verified_after_parsing(tmp_path: Path):
+    file = tmp_path / "late.mlir"
+    file.write_text(USE_BEFORE_DEFINITION)
+    with pytest.raises(VerifyException, match=r"operand 0 \(%late\) of 'test.op'"):
+        LpuOptMain([str(file)]).run()
+
+
+def test_main_reports_errors_on_stderr(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "late.mlir"
+    file.write_text(USE_BEFORE_DEFINITION)
+    monkeypatch.setattr(sys, "argv", ["lpu-opt", str(file)])
+    assert main() == 1
+    output = capsys.readouterr()
+    assert not output.out
+    assert "does not dominate this use" in output.err
+    # The note: the program, with the message beside the operation.
+    assert "builtin.module" in output.err
+
+
+def test_isolated_operations_see_nothing_from_outside():
+    module = parse("""
+%outer = "test.op"() : () -> i32
+"test.op"() ({
+  "test.termop"(%outer) : (i32) -> ()
+}) : () -> ()
+builtin.module {
+  "test.op"(%outer) : (i32) -> ()
+}
+""")
+    with pytest.raises(VerifyException, match=r"operand 0 \(%outer\) of 'test.op'"):
+        check_dominance(module)
+
+
+def test_unknown_level():
+    with pytest.raises(PassFailedException, match="unknown level 'tile', expected one of graph"):
+        check_level(ModuleOp([]), "tile")
