@@ -661,7 +661,7 @@ class GatherOp(IndexedOp):
         kept = [e for axis, e in enumerate(extents(input.type)) if axis not in dims]
         shape = [*kept[:at], *extents(indices[0].type), *kept[at:]]
         super().__init__(
-            operands=[indices, input],
+            operands=[input, indices],
             properties={"dims": _ints(dims), "at": IntAttr(at)},
             result_types=[tensor_type(element_type(input.type), shape)],
         )
@@ -700,7 +700,7 @@ class ScatterOp(IndexedOp):
         at: int,
     ):
         super().__init__(
-            operands=[indices, updates, input],
+            operands=[updates, input, indices],
             properties={"kind": StringAttr(kind), "dims": _ints(dims), "at": IntAttr(at)},
             result_types=[input.type],
         )
