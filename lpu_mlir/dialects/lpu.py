@@ -11,6 +11,7 @@ from functools import cache
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     ArrayAttr,
     DictionaryAttr,
     FixedBitwidthType,
@@ -283,13 +284,13 @@ def scalar_type(element: Attribute) -> Attribute:
 
 
 def _static_shape(shape: tuple[Expr, ...]) -> list[int]:
-    return [-1 if (c := extent.constant()) is None else c for extent in shape]
+    return [DYNAMIC_INDEX if (c := extent.constant()) is None else c for extent in shape]
 
 
 @cache
 def _tensor_type(element: Attribute, shape: tuple[Expr, ...]) -> TensorType[Attribute]:
     static = _static_shape(shape)
-    encoding = ShapeAttr(shape) if -1 in static else NoneAttr()
+    encoding = ShapeAttr(shape) if DYNAMIC_INDEX in static else NoneAttr()
     return TensorType(element, static, encoding)
 
 
@@ -307,7 +308,7 @@ def _memref_type(
     space: str,
 ) -> MemRefType[Attribute]:
     static = _static_shape(shape)
-    plain = -1 not in static and offset == 0 and strides == contiguous_strides(shape)
+    plain = DYNAMIC_INDEX not in static and offset == 0 and strides == contiguous_strides(shape)
     layout = NoneAttr() if plain else LayoutAttr((shape, strides, offset))
     return MemRefType(element, static, layout, StringAttr(space))
 
@@ -334,7 +335,7 @@ def extents(type: Attribute) -> tuple[Expr, ...]:
         return type.encoding.data
     if not isinstance(type, TensorType | MemRefType):
         raise TypeError(f"expected a tensor or memref type, got {type}")
-    if -1 in type.get_shape():
+    if DYNAMIC_INDEX in type.get_shape():
         raise TypeError(f"{type} has a dynamic dimension but no symbolic extents")
     return tuple(map(Expr.const, type.get_shape()))
 
