@@ -150,6 +150,28 @@ class ShapeAttr(Data[tuple[Expr, ...]]):
 
 
 @irdl_attr_definition
+class IntsAttr(Data[tuple[int, ...]]):
+    """A list of integers: dims, permutations, steps: `#lpu.ints<[0, 2, 1]>`."""
+
+    name = "lpu.ints"
+
+    @staticmethod
+    def of(values: Iterable[int]) -> IntsAttr:
+        return IntsAttr(tuple(values))
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[int, ...]:
+        with parser.in_angle_brackets():
+            return tuple(
+                parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+            )
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string("[" + ", ".join(map(str, self.data)) + "]")
+
+
+@irdl_attr_definition
 class LayoutAttr(MemRefLayoutAttr, Data[tuple[tuple[Expr, ...], tuple[Expr, ...], Expr]]):
     """Symbolic shape, strides and offset of a memref, all in elements.
 
@@ -171,9 +193,7 @@ class LayoutAttr(MemRefLayoutAttr, Data[tuple[tuple[Expr, ...], tuple[Expr, ...]
         return self.data[2]
 
     @classmethod
-    def parse_parameter(
-        cls, parser: AttrParser
-    ) -> tuple[tuple[Expr, ...], tuple[Expr, ...], Expr]:
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[Expr, ...], tuple[Expr, ...], Expr]:
         with parser.in_angle_brackets():
             shape = parse_exprs(parser)
             parser.parse_punctuation(",")
@@ -443,5 +463,5 @@ class HostCallOp(IRDLOperation):
 Lpu = Dialect(
     "lpu",
     [HostCallOp],
-    [ExprAttr, ShapeAttr, LayoutAttr, SymbolAttr, OperandAttr, TorchAttr],
+    [ExprAttr, ShapeAttr, IntsAttr, LayoutAttr, SymbolAttr, OperandAttr, TorchAttr],
 )

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from xdsl.dialects.builtin import (
+    I64,
     ArrayAttr,
     BoolAttr,
-    DenseArrayBase,
     FloatAttr,
-    IntAttr,
     IntegerAttr,
     StringAttr,
     TensorType,
@@ -40,6 +39,7 @@ from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import (
     ExprAttr,
     Extent,
+    IntsAttr,
     ShapeAttr,
     element_type,
     extents,
@@ -90,10 +90,6 @@ POINTWISE: Mapping[str, PointwiseKind] = {
 
 REDUCTIONS = ("add", "mul", "max", "min", "and", "or", "xor")
 SCATTERS = ("replace", "add")
-
-
-def _ints(values: Sequence[int]) -> DenseArrayBase:
-    return DenseArrayBase.from_list(i64, list(values))
 
 
 def _in_domain(element: Attribute, domain: Domain) -> bool:
@@ -199,16 +195,18 @@ class IotaOp(GraphOp):
     """
 
     name = "lpu_graph.iota"
-    dim = prop_def(IntAttr)
+    dim = prop_def(IntegerAttr[I64])
     output = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = "$dim attr-dict `:` type($output)"
 
     def __init__(self, dim: int, shape: Sequence[Extent]):
-        super().__init__(properties={"dim": IntAttr(dim)}, result_types=[tensor_type(i64, shape)])
+        super().__init__(
+            properties={"dim": IntegerAttr(dim, i64)}, result_types=[tensor_type(i64, shape)]
+        )
 
     def verify_(self) -> None:
-        self.expect_axes([self.dim.data], len(extents(self.output.type)), "dim")
+        self.expect_axes([self.dim.value.data], len(extents(self.output.type)), "dim")
 
 
 # --- element by element -------------------------------------------------------------------------
@@ -297,24 +295,24 @@ class ReduceOp(UnaryGraphOp):
 
     Narrow floats accumulate in f32.
 
-    %1 = lpu_graph.reduce "add" %0 dims [1] : tensor<3x4xf32> -> tensor<3xf32>
+    %1 = lpu_graph.reduce "add" %0 dims <[1]> : tensor<3x4xf32> -> tensor<3xf32>
     """
 
     name = "lpu_graph.reduce"
     kind = prop_def(StringAttr)
-    dims = prop_def(DenseArrayBase)
+    dims = prop_def(IntsAttr)
     assembly_format = "$kind $input `dims` $dims attr-dict `:` type($input) `->` type($output)"
 
     def __init__(self, kind: str, input: SSAValue, dims: Sequence[int]):
         kept = [e for axis, e in enumerate(extents(input.type)) if axis not in dims]
         super().__init__(
             operands=[input],
-            properties={"kind": StringAttr(kind), "dims": _ints(dims)},
+            properties={"kind": StringAttr(kind), "dims": IntsAttr.of(dims)},
             result_types=[tensor_type(element_type(input.type), kept)],
         )
 
     def verify_(self) -> None:
-        shape, dims = extents(self.input.type), self.dims.get_values()
+        shape, dims = extents(self.input.type), self.dims.data
         self.expect(
             self.kind.data in REDUCTIONS,
             f"unknown reduction '{self.kind.data}', expected one of {', '.join(REDUCTIONS)}",
@@ -333,19 +331,19 @@ class ArgReduceOp(UnaryGraphOp):
 
     name = "lpu_graph.arg_reduce"
     kind = prop_def(StringAttr)
-    dim = prop_def(IntAttr)
+    dim = prop_def(IntegerAttr[I64])
     assembly_format = "$kind $input `dim` $dim attr-dict `:` type($input) `->` type($output)"
 
     def __init__(self, kind: str, input: SSAValue, dim: int):
         kept = [e for axis, e in enumerate(extents(input.type)) if axis != dim]
         super().__init__(
             operands=[input],
-            properties={"kind": StringAttr(kind), "dim": IntAttr(dim)},
+            properties={"kind": StringAttr(kind), "dim": IntegerAttr(dim, i64)},
             result_types=[tensor_type(i64, kept)],
         )
 
     def verify_(self) -> None:
-        shape, dim = extents(self.input.type), self.dim.data
+        shape, dim = extents(self.input.type), self.dim.value.data
         self.expect(
             self.kind.data in ("max", "min"),
             f"unknown kind '{self.kind.data}', expected max or min",
@@ -365,13 +363,13 @@ class ScanOp(UnaryGraphOp):
 
     name = "lpu_graph.scan"
     kind = prop_def(StringAttr)
-    dim = prop_def(IntAttr)
+    dim = prop_def(IntegerAttr[I64])
     assembly_format = "$kind $input `dim` $dim attr-dict `:` type($input) `->` type($output)"
 
     def __init__(self, kind: str, input: SSAValue, dim: int):
         super().__init__(
             operands=[input],
-            properties={"kind": StringAttr(kind), "dim": IntAttr(dim)},
+            properties={"kind": StringAttr(kind), "dim": IntegerAttr(dim, i64)},
             result_types=[input.type],
         )
 
@@ -380,7 +378,7 @@ class ScanOp(UnaryGraphOp):
             self.kind.data in ("add", "mul", "max", "min"),
             f"unknown kind '{self.kind.data}', expected add, mul, max or min",
         )
-        self.expect_axes([self.dim.data], len(extents(self.input.type)), "dim")
+        self.expect_axes([self.dim.value.data], len(extents(self.input.type)), "dim")
         self.expect(self.output.type == self.input.type, "result type must be the operand's")
 
 
@@ -463,23 +461,23 @@ class ReshapeOp(UnaryGraphOp):
 class TransposeOp(UnaryGraphOp):
     """Axis i of the result is axis permutation[i] of the operand.
 
-    %1 = lpu_graph.transpose %0 [1, 0] : tensor<3x4xf32> -> tensor<4x3xf32>
+    %1 = lpu_graph.transpose %0 <[1, 0]> : tensor<3x4xf32> -> tensor<4x3xf32>
     """
 
     name = "lpu_graph.transpose"
-    permutation = prop_def(DenseArrayBase)
+    permutation = prop_def(IntsAttr)
     assembly_format = "$input $permutation attr-dict `:` type($input) `->` type($output)"
 
     def __init__(self, input: SSAValue, permutation: Sequence[int]):
         shape = extents(input.type)
         super().__init__(
             operands=[input],
-            properties={"permutation": _ints(permutation)},
+            properties={"permutation": IntsAttr.of(permutation)},
             result_types=[tensor_type(element_type(input.type), [shape[p] for p in permutation])],
         )
 
     def verify_(self) -> None:
-        shape, order = extents(self.input.type), self.permutation.get_values()
+        shape, order = extents(self.input.type), self.permutation.data
         self.expect(sorted(order) == list(range(len(shape))), f"{order} is no permutation")
         self.expect_shape(self.output.type, [shape[p] for p in order], "result")
 
@@ -511,12 +509,12 @@ class BroadcastOp(UnaryGraphOp):
 class SliceOp(UnaryGraphOp):
     """Element i along an axis is element start + step * i of the operand; steps may be negative.
 
-    %1 = lpu_graph.slice %0 starts <[0, 4]> steps [1, 1] : tensor<3x8xf32> -> tensor<3x4xf32>
+    %1 = lpu_graph.slice %0 starts <[0, 4]> steps <[1, 1]> : tensor<3x8xf32> -> tensor<3x4xf32>
     """
 
     name = "lpu_graph.slice"
     starts = prop_def(ShapeAttr)
-    steps = prop_def(DenseArrayBase)
+    steps = prop_def(IntsAttr)
     assembly_format = (
         "$input `starts` $starts `steps` $steps attr-dict `:` type($input) `->` type($output)"
     )
@@ -531,15 +529,15 @@ class SliceOp(UnaryGraphOp):
         steps = [1] * len(starts) if steps is None else steps
         super().__init__(
             operands=[input],
-            properties={"starts": ShapeAttr.of(starts), "steps": _ints(steps)},
+            properties={"starts": ShapeAttr.of(starts), "steps": IntsAttr.of(steps)},
             result_types=[tensor_type(element_type(input.type), shape)],
         )
 
     def verify_(self) -> None:
         rank = len(extents(self.input.type))
-        ranks = {len(self.starts.data), len(self.steps), len(extents(self.output.type)), rank}
+        ranks = {len(self.starts.data), len(self.steps.data), len(extents(self.output.type)), rank}
         self.expect(len(ranks) == 1, f"starts, steps and result need the operand's rank {rank}")
-        self.expect(0 not in self.steps.get_values(), "a step of 0")
+        self.expect(0 not in self.steps.data, "a step of 0")
 
 
 @irdl_op_definition
@@ -584,7 +582,7 @@ class ConcatOp(GraphOp):
 
     name = "lpu_graph.concat"
     inputs = var_operand_def(TensorType)
-    dim = prop_def(IntAttr)
+    dim = prop_def(IntegerAttr[I64])
     output = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = "$inputs `dim` $dim attr-dict `:` type($inputs) `->` type($output)"
@@ -594,13 +592,13 @@ class ConcatOp(GraphOp):
         shape[dim] = sum((extents(i.type)[dim] for i in inputs), Expr.const(0))
         super().__init__(
             operands=[inputs],
-            properties={"dim": IntAttr(dim)},
+            properties={"dim": IntegerAttr(dim, i64)},
             result_types=[tensor_type(element_type(inputs[0].type), shape)],
         )
 
     def verify_(self) -> None:
         self.expect(len(self.inputs) > 0, "needs an operand")
-        shape, dim = list(extents(self.output.type)), self.dim.data
+        shape, dim = list(extents(self.output.type)), self.dim.value.data
         self.expect_axes([dim], len(shape), "dim")
         shape[dim] = sum((extents(i.type)[dim] for i in self.inputs), Expr.const(0))
         self.expect_shape(self.output.type, shape, "result")
@@ -620,31 +618,33 @@ class IndexedOp(GraphOp):
     """
 
     indices = var_operand_def(TensorType)
-    dims = prop_def(DenseArrayBase)
-    at = prop_def(IntAttr)
+    dims = prop_def(IntsAttr)
+    at = prop_def(IntegerAttr[I64])
 
     def window(self, indexed: Attribute) -> list[Expr]:
         """Extents of what the indices address in a tensor of type `indexed`."""
-        dims = self.dims.get_values()
+        dims = self.dims.data
         kept = [e for axis, e in enumerate(extents(indexed)) if axis not in dims]
-        at = self.at.data
+        at = self.at.value.data
         return [*kept[:at], *extents(self.indices[0].type), *kept[at:]]
 
     def verify_indices(self, indexed: Attribute) -> None:
-        rank, dims = len(extents(indexed)), self.dims.get_values()
+        rank, dims = len(extents(indexed)), self.dims.data
         self.expect(len(dims) == len(self.indices) > 0, "needs one index tensor for each dim")
         self.expect_axes(dims, rank, "dims")
         for index in self.indices:
             self.expect(element_type(index.type) == i64, f"indices must be i64, got {index.type}")
             self.expect_shape(index.type, extents(self.indices[0].type), "index")
-        self.expect(0 <= self.at.data <= rank - len(dims), f"at {self.at.data} is out of range")
+        self.expect(
+            0 <= self.at.value.data <= rank - len(dims), f"at {self.at.value.data} is out of range"
+        )
 
 
 @irdl_op_definition
 class GatherOp(IndexedOp):
     """Reads the elements that the index tensors address.
 
-    %2 = lpu_graph.gather %table[%ids] dims [0] at 0
+    %2 = lpu_graph.gather %table[%ids] dims <[0]> at 0
            : tensor<96x24xf32>[tensor<1x3xi64>] -> tensor<1x3x24xf32>
     """
 
@@ -662,7 +662,7 @@ class GatherOp(IndexedOp):
         shape = [*kept[:at], *extents(indices[0].type), *kept[at:]]
         super().__init__(
             operands=[input, indices],
-            properties={"dims": _ints(dims), "at": IntAttr(at)},
+            properties={"dims": IntsAttr.of(dims), "at": IntegerAttr(at, i64)},
             result_types=[tensor_type(element_type(input.type), shape)],
         )
 
@@ -675,7 +675,7 @@ class GatherOp(IndexedOp):
 class ScatterOp(IndexedOp):
     """`input` with `updates` written (or added) where the index tensors point.
 
-    %3 = lpu_graph.scatter "replace" %updates, %cache[%ids] dims [2] at 2
+    %3 = lpu_graph.scatter "replace" %updates, %cache[%ids] dims <[2]> at 2
            : tensor<1x3x1x8xf32>, tensor<1x3x32x8xf32>[tensor<1xi64>] -> tensor<1x3x32x8xf32>
     """
 
@@ -701,7 +701,11 @@ class ScatterOp(IndexedOp):
     ):
         super().__init__(
             operands=[updates, input, indices],
-            properties={"kind": StringAttr(kind), "dims": _ints(dims), "at": IntAttr(at)},
+            properties={
+                "kind": StringAttr(kind),
+                "dims": IntsAttr.of(dims),
+                "at": IntegerAttr(at, i64),
+            },
             result_types=[input.type],
         )
 
