@@ -7,6 +7,7 @@ from pkgutil import resolve_name
 from xdsl.passes import ModulePass
 
 PASSES = {
+    "outline": "lpu_mlir.transforms.outline:OutlinePass",
     "verify-dominance": "lpu_mlir.transforms.verify_dominance:VerifyDominancePass",
     "verify-level": "lpu_mlir.transforms.verify_level:VerifyLevelPass",
 }
