@@ -108,6 +108,21 @@ def print_exprs(printer: Printer, exprs: Iterable[Expr]) -> None:
     printer.print_string("[" + ", ".join(map(str, exprs)) + "]")
 
 
+def parse_dims(parser: AttrParser) -> tuple[tuple[str, Expr], ...]:
+    """`[d0 = 3, d1 = s18]`"""
+
+    def parse_dim() -> tuple[str, Expr]:
+        name = parser.parse_identifier()
+        parser.parse_punctuation("=")
+        return name, parse_expr(parser)
+
+    return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_dim))
+
+
+def print_dims(printer: Printer, dims: Iterable[tuple[str, Expr]]) -> None:
+    printer.print_string("[" + ", ".join(f"{name} = {extent}" for name, extent in dims) + "]")
+
+
 # --- attributes ---------------------------------------------------------------------------------
 
 
@@ -169,6 +184,22 @@ class IntsAttr(Data[tuple[int, ...]]):
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string("[" + ", ".join(map(str, self.data)) + "]")
+
+
+@irdl_attr_definition
+class DimsAttr(Data[tuple[tuple[str, Expr], ...]]):
+    """Named dimensions with their extents: `#lpu.dims<[d0 = 3, d1 = s18]>`."""
+
+    name = "lpu.dims"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, Expr], ...]:
+        with parser.in_angle_brackets():
+            return parse_dims(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            print_dims(printer, self.data)
 
 
 @irdl_attr_definition
@@ -463,5 +494,5 @@ class HostCallOp(IRDLOperation):
 Lpu = Dialect(
     "lpu",
     [HostCallOp],
-    [ExprAttr, ShapeAttr, IntsAttr, LayoutAttr, SymbolAttr, OperandAttr, TorchAttr],
+    [ExprAttr, ShapeAttr, IntsAttr, DimsAttr, LayoutAttr, SymbolAttr, OperandAttr, TorchAttr],
 )
