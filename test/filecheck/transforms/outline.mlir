@@ -111,6 +111,26 @@ func.func private @layer() -> ()
 
 // -----
 
+// The sum before the first layer is like that at the end of each, so the repetition could start there;
+// but between a layer's end and the next one's start only one value crosses.
+// CHECK-LABEL: func.func @cut_where_little_crosses
+func.func @cut_where_little_crosses(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {
+  // CHECK-NEXT: %[[SUM:.*]] = lpu_graph.pointwise "add"(%a, %b)
+  // CHECK-NEXT: %[[A:.*]] = func.call @layer(%[[SUM]]) : (tensor<f32>) -> tensor<f32>
+  // CHECK-NEXT: %[[B:.*]] = func.call @layer(%[[A]]) : (tensor<f32>) -> tensor<f32>
+  // CHECK-NEXT: func.return %[[B]]
+  %0 = lpu_graph.pointwise "add"(%a, %b) : tensor<f32>, tensor<f32> -> tensor<f32>
+  %1 = lpu_graph.pointwise "exp"(%0) : tensor<f32> -> tensor<f32>
+  %2 = lpu_graph.pointwise "sin"(%1) : tensor<f32> -> tensor<f32>
+  %3 = lpu_graph.pointwise "add"(%0, %2) : tensor<f32>, tensor<f32> -> tensor<f32>
+  %4 = lpu_graph.pointwise "exp"(%3) : tensor<f32> -> tensor<f32>
+  %5 = lpu_graph.pointwise "sin"(%4) : tensor<f32> -> tensor<f32>
+  %6 = lpu_graph.pointwise "add"(%3, %5) : tensor<f32>, tensor<f32> -> tensor<f32>
+  func.return %6 : tensor<f32>
+}
+
+// -----
+
 // Equal operations with another dataflow share nothing, nor do those below the minimum.
 // CHECK-LABEL: func.func @different
 // CHECK-NOT: func.call
