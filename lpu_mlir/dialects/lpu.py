@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
+from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     ArrayAttr,
     DictionaryAttr,
     FixedBitwidthType,
@@ -29,14 +31,20 @@ from xdsl.ir import Attribute, Data, Dialect, ParametrizedAttribute, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
     IRDLOperation,
+    VarConstraint,
+    base,
     irdl_attr_definition,
     irdl_op_definition,
+    operand_def,
     prop_def,
+    result_def,
+    traits_def,
     var_operand_def,
     var_result_def,
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from lpu_mlir.dialects.expr import Expr, Range, contiguous_strides, product
@@ -491,8 +499,29 @@ class HostCallOp(IRDLOperation):
         )
 
 
+@irdl_op_definition
+class RemFOp(IRDLOperation):
+    """The remainder of truncated division of floats, exact, with the dividend's sign (C's fmod).
+
+    `arith` has it in MLIR but not in xDSL.
+
+        %2 = lpu.remf %0, %1 : f32
+    """
+
+    name = "lpu.remf"
+
+    T: ClassVar = VarConstraint("T", base(AnyFloat))
+
+    lhs = operand_def(T)
+    rhs = operand_def(T)
+    result = result_def(T)
+    fastmath = prop_def(FastMathFlagsAttr, default_value=FastMathFlagsAttr("none"))
+    traits = traits_def(Pure())
+    assembly_format = "$lhs `,` $rhs (`fastmath` `` $fastmath^)? attr-dict `:` type($result)"
+
+
 Lpu = Dialect(
     "lpu",
-    [HostCallOp],
+    [HostCallOp, RemFOp],
     [ExprAttr, ShapeAttr, IntsAttr, DimsAttr, LayoutAttr, SymbolAttr, OperandAttr, TorchAttr],
 )

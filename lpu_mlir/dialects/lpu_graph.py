@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -32,6 +33,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
+from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -120,8 +122,14 @@ def broadcast_extents(*shapes: tuple[Expr, ...]) -> tuple[Expr, ...]:
     return tuple(result)
 
 
-class GraphOp(IRDLOperation):
+class GraphOp(IRDLOperation, HasCanonicalizationPatternsInterface):
     """An operation on tensors; helpers shared by the verifiers."""
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from lpu_mlir.transforms.canonicalization_patterns.lpu_graph import PATTERNS
+
+        return PATTERNS.get(cls, ())
 
     def expect(self, holds: bool, message: str) -> None:
         if not holds:

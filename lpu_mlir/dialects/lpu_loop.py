@@ -153,6 +153,23 @@ class EmptyOp(LoopOp):
 
 
 @irdl_op_definition
+class WriteBackOp(LoopOp):
+    """When the function has returned, the buffer of argument `target` holds `value`.
+
+    lpu_loop.write_back %new, %cache : tensor<4xf32>, tensor<4xf32>
+    """
+
+    name = "lpu_loop.write_back"
+    value = operand_def(TensorType)
+    target = operand_def(TensorType)
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = "$value `,` $target attr-dict `:` type($value) `,` type($target)"
+
+    def __init__(self, value: SSAValue, target: SSAValue):
+        super().__init__(operands=[value, target])
+
+
+@irdl_op_definition
 class NestOp(LoopOp):
     """Runs its body for every point of `dims`; see the module for an example.
 
@@ -606,6 +623,7 @@ LpuLoop = Dialect(
     "lpu_loop",
     [
         EmptyOp,
+        WriteBackOp,
         NestOp,
         LoadOp,
         StoreOp,
