@@ -9,7 +9,10 @@ from xdsl.ir import Dialect
 DIALECTS = {
     "lpu": "lpu_mlir.dialects.lpu:Lpu",
     "lpu_graph": "lpu_mlir.dialects.lpu_graph:LpuGraph",
+    "lpu_host": "lpu_mlir.dialects.lpu_host:LpuHost",
     "lpu_kernel": "lpu_mlir.dialects.lpu_kernel:LpuKernel",
+    "lpu_loop": "lpu_mlir.dialects.lpu_loop:LpuLoop",
+    "lpu_loop": "lpu_mlir.dialects.lpu_loop:LpuLoop",
 }
 """Dialect name -> where its ``Dialect`` object is defined."""
 

@@ -82,7 +82,8 @@ def _is_identity(op: UnaryGraphOp) -> bool:
         case TransposeOp():
             return list(op.permutation.data) == sorted(op.permutation.data)
         case SliceOp():
-            return all(s == 0 for s in op.starts.data) and all(s == 1 for s in op.steps.data)
+            # From 0 on, only steps of 1 stay in range.
+            return all(start == 0 for start in op.starts.data)
         case PadOp():
             return all(low == 0 for low in op.low.data)
         case _:

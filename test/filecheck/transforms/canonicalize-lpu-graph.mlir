@@ -28,25 +28,24 @@ func.func @same_type_other_elements(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, te
 }
 
 // CHECK-LABEL: func.func @joined_views
-func.func @joined_views(%x: tensor<2x3x4xf32>, %row: tensor<4xf32>) -> (tensor<24xf32>, tensor<2x3x4xf32>, tensor<4x2x3xf32>, tensor<5x6x4xf32>, tensor<2x1x2xf32>) {
+func.func @joined_views(%x: tensor<2x3x4xf32>, %row: tensor<4xf32>) -> (tensor<24xf32>, tensor<2x3x4xf32>, tensor<3x2x4xf32>, tensor<5x6x4xf32>, tensor<2x1x2xf32>) {
   // CHECK-NEXT: %[[RESHAPED:.*]] = lpu_graph.reshape %x : tensor<2x3x4xf32> -> tensor<24xf32>
   %0 = lpu_graph.reshape %x : tensor<2x3x4xf32> -> tensor<6x4xf32>
   %1 = lpu_graph.reshape %0 : tensor<6x4xf32> -> tensor<24xf32>
   // There and back again: nothing.
   %2 = lpu_graph.reshape %1 : tensor<24xf32> -> tensor<2x3x4xf32>
-  // Twice the rotation to the left is the rotation to the right.
-  // CHECK-NEXT: %[[TRANSPOSED:.*]] = lpu_graph.transpose %x <[2, 0, 1]> : tensor<2x3x4xf32> -> tensor<4x2x3xf32>
+  // CHECK-NEXT: %[[TRANSPOSED:.*]] = lpu_graph.transpose %x <[1, 0, 2]> : tensor<2x3x4xf32> -> tensor<3x2x4xf32>
   %3 = lpu_graph.transpose %x <[1, 2, 0]> : tensor<2x3x4xf32> -> tensor<3x4x2xf32>
-  %4 = lpu_graph.transpose %3 <[1, 2, 0]> : tensor<3x4x2xf32> -> tensor<4x2x3xf32>
+  %4 = lpu_graph.transpose %3 <[0, 2, 1]> : tensor<3x4x2xf32> -> tensor<3x2x4xf32>
   // CHECK-NEXT: %[[BROADCAST:.*]] = lpu_graph.broadcast %row : tensor<4xf32> -> tensor<5x6x4xf32>
   %5 = lpu_graph.broadcast %row : tensor<4xf32> -> tensor<6x4xf32>
   %6 = lpu_graph.broadcast %5 : tensor<6x4xf32> -> tensor<5x6x4xf32>
-  // Position i of the last axis was 3 - i, of which 0 + 2 * i is taken.
-  // CHECK-NEXT: %[[SLICED:.*]] = lpu_graph.slice %x starts <[0, 2, 3]> steps <[1, 1, -2]> : tensor<2x3x4xf32> -> tensor<2x1x2xf32>
+  // Position i of the last axis was 3 - i, of which 1 + 2 * i is taken.
+  // CHECK-NEXT: %[[SLICED:.*]] = lpu_graph.slice %x starts <[0, 2, 2]> steps <[1, 1, -2]> : tensor<2x3x4xf32> -> tensor<2x1x2xf32>
   %7 = lpu_graph.slice %x starts <[0, 1, 3]> steps <[1, 1, -1]> : tensor<2x3x4xf32> -> tensor<2x2x4xf32>
-  %8 = lpu_graph.slice %7 starts <[0, 1, 0]> steps <[1, 1, 2]> : tensor<2x2x4xf32> -> tensor<2x1x2xf32>
+  %8 = lpu_graph.slice %7 starts <[0, 1, 1]> steps <[1, 1, 2]> : tensor<2x2x4xf32> -> tensor<2x1x2xf32>
   // CHECK-NEXT: func.return %[[RESHAPED]], %x, %[[TRANSPOSED]], %[[BROADCAST]], %[[SLICED]]
-  func.return %1, %2, %4, %6, %8 : tensor<24xf32>, tensor<2x3x4xf32>, tensor<4x2x3xf32>, tensor<5x6x4xf32>, tensor<2x1x2xf32>
+  func.return %1, %2, %4, %6, %8 : tensor<24xf32>, tensor<2x3x4xf32>, tensor<3x2x4xf32>, tensor<5x6x4xf32>, tensor<2x1x2xf32>
 }
 
 // A view of equal elements, with a symbol in the shape.
@@ -62,7 +61,7 @@ func.func @views_of_full() -> tensor<3x?xf32, #lpu.shape<[3, s0]>> attributes {l
 }
 
 // CHECK-LABEL: func.func @matmul_transposed
-func.func @matmul_transposed(%x: tensor<2x3x4xf32>, %y: tensor<2x5x4xf32>) -> (tensor<2x3x5xf32>, tensor<2x4x4xf32>, tensor<4x3x3xf32>) {
+func.func @matmul_transposed(%x: tensor<2x3x4xf32>, %y: tensor<2x5x4xf32>) -> (tensor<2x3x5xf32>, tensor<2x4x4xf32>, tensor<2x3x3xf32>, tensor<1x2x4x4xf32>) {
   // CHECK-NEXT: lpu_graph.matmul %x, %y transpose [false, true]
   %0 = lpu_graph.transpose %y <[0, 2, 1]> : tensor<2x5x4xf32> -> tensor<2x4x5xf32>
   %1 = lpu_graph.matmul %x, %0 transpose [false, false] : tensor<2x3x4xf32>, tensor<2x4x5xf32> -> tensor<2x3x5xf32>
@@ -70,12 +69,16 @@ func.func @matmul_transposed(%x: tensor<2x3x4xf32>, %y: tensor<2x5x4xf32>) -> (t
   // CHECK-NEXT: lpu_graph.matmul %x, %x transpose [true, false]
   %2 = lpu_graph.transpose %x <[0, 2, 1]> : tensor<2x3x4xf32> -> tensor<2x4x3xf32>
   %3 = lpu_graph.matmul %2, %2 transpose [false, true] : tensor<2x4x3xf32>, tensor<2x4x3xf32> -> tensor<2x4x4xf32>
-  // Another permutation stays.
-  // CHECK-NEXT: %[[OTHER:.*]] = lpu_graph.transpose %x <[2, 1, 0]>
+  // CHECK-NEXT: lpu_graph.matmul %x, %x transpose [false, true]
+  %4 = lpu_graph.matmul %2, %2 transpose [true, false] : tensor<2x4x3xf32>, tensor<2x4x3xf32> -> tensor<2x3x3xf32>
+  // A permutation of batch axes stays.
+  // CHECK-NEXT: %[[FOUR:.*]] = lpu_graph.reshape %x
+  // CHECK-NEXT: %[[OTHER:.*]] = lpu_graph.transpose %[[FOUR]] <[1, 0, 3, 2]>
   // CHECK-NEXT: lpu_graph.matmul %[[OTHER]], %[[OTHER]] transpose [false, true]
-  %4 = lpu_graph.transpose %x <[2, 1, 0]> : tensor<2x3x4xf32> -> tensor<4x3x2xf32>
-  %5 = lpu_graph.matmul %4, %4 transpose [false, true] : tensor<4x3x2xf32>, tensor<4x3x2xf32> -> tensor<4x3x3xf32>
-  func.return %1, %3, %5 : tensor<2x3x5xf32>, tensor<2x4x4xf32>, tensor<4x3x3xf32>
+  %5 = lpu_graph.reshape %x : tensor<2x3x4xf32> -> tensor<2x1x3x4xf32>
+  %6 = lpu_graph.transpose %5 <[1, 0, 3, 2]> : tensor<2x1x3x4xf32> -> tensor<1x2x4x3xf32>
+  %7 = lpu_graph.matmul %6, %6 transpose [false, true] : tensor<1x2x4x3xf32>, tensor<1x2x4x3xf32> -> tensor<1x2x4x4xf32>
+  func.return %1, %3, %4, %7 : tensor<2x3x5xf32>, tensor<2x4x4xf32>, tensor<2x3x3xf32>, tensor<1x2x4x4xf32>
 }
 
 // CHECK-LABEL: func.func @lossless_conversions
@@ -99,8 +102,8 @@ func.func @lossless_conversions(%b: tensor<4xbf16>, %i: tensor<4xi32>, %u: tenso
 
 // A step that may lose something, or a float that may not fit an integer, stays.
 // CHECK-LABEL: func.func @lossy_conversions
-// CHECK-COUNT-10: lpu_graph.convert
-func.func @lossy_conversions(%f: tensor<4xf32>, %h: tensor<4xf16>, %i: tensor<4xi32>, %s: tensor<4xi8>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf64>, tensor<4xi8>, tensor<4xi32>) {
+// CHECK-COUNT-12: lpu_graph.convert
+func.func @lossy_conversions(%f: tensor<4xf32>, %h: tensor<4xf16>, %i: tensor<4xi32>, %s: tensor<4xi8>, %b: tensor<4xbf16>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf64>, tensor<4xi8>, tensor<4xi32>) {
   %0 = lpu_graph.convert %f : tensor<4xf32> -> tensor<4xbf16>
   %1 = lpu_graph.convert %0 : tensor<4xbf16> -> tensor<4xf32>
   %2 = lpu_graph.convert %h : tensor<4xf16> -> tensor<4xbf16>
@@ -111,7 +114,9 @@ func.func @lossy_conversions(%f: tensor<4xf32>, %h: tensor<4xf16>, %i: tensor<4x
   %7 = lpu_graph.convert %6 : tensor<4xf64> -> tensor<4xi8>
   %8 = lpu_graph.convert %s : tensor<4xi8> -> tensor<4xui8>
   %9 = lpu_graph.convert %8 : tensor<4xui8> -> tensor<4xi32>
-  func.return %1, %3, %5, %7, %9 : tensor<4xf32>, tensor<4xf32>, tensor<4xf64>, tensor<4xi8>, tensor<4xi32>
+  %10 = lpu_graph.convert %b : tensor<4xbf16> -> tensor<4xf16>
+  %11 = lpu_graph.convert %10 : tensor<4xf16> -> tensor<4xf32>
+  func.return %1, %11, %3, %5, %7, %9 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf64>, tensor<4xi8>, tensor<4xi32>
 }
 
 // CHECK-LABEL: func.func @neutral_numbers
