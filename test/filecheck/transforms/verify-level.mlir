@@ -19,12 +19,11 @@ func.func @fallback(%a: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 // CHECK: 'test.op' may not occur at the loop level
-func.func @nested(%a: memref<4xf32>) {
-  "memref.alloca_scope"() ({
+builtin.module {
+  func.func @nested(%a: memref<4xf32>) {
     "test.op"(%a) : (memref<4xf32>) -> ()
-    "memref.alloca_scope.return"() : () -> ()
-  }) : () -> ()
-  func.return
+    func.return
+  }
 }
 
 // -----
