@@ -12,7 +12,6 @@ DIALECTS = {
     "lpu_host": "lpu_mlir.dialects.lpu_host:LpuHost",
     "lpu_kernel": "lpu_mlir.dialects.lpu_kernel:LpuKernel",
     "lpu_loop": "lpu_mlir.dialects.lpu_loop:LpuLoop",
-    "lpu_loop": "lpu_mlir.dialects.lpu_loop:LpuLoop",
 }
 """Dialect name -> where its ``Dialect`` object is defined."""
 
