@@ -1,0 +1,162 @@
+"""The arguments of a host call as attributes, and back.
+
+Nothing here is pickled: the attributes print, parse and compare like any other.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    NoneAttr,
+    StringAttr,
+    f64,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.dialects.lpu import ExprAttr, OperandAttr, TorchAttr, i1, i64
+from lpu_mlir.frontend.builder import FloatScalar
+
+ITEM, COMPLEX = "item", "complex"
+"""Keys of the dictionaries that stand for the number in a 0-d operand and for a complex number."""
+
+RELATIONS: Mapping[str, str] = {
+    "Equality": "eq",
+    "Unequality": "ne",
+    "StrictLessThan": "lt",
+    "LessThan": "le",
+    "StrictGreaterThan": "gt",
+    "GreaterThan": "ge",
+}
+"""SymPy class name -> key of the dictionary that stands for a comparison of two expressions."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A condition on extents: `kind` is a name of the module `operator`."""
+
+    kind: str
+    lhs: Expr
+    rhs: Expr
+
+
+def encode_arguments(
+    args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[SSAValue], dict[str, Attribute]]:
+    """(operands, arguments) of a host call; TypeError for a value that has no encoding.
+
+    Positional arguments stand under "0", "1", …, keyword arguments under their names.
+    """
+    operands: list[SSAValue] = []
+    named = {**{str(i): a for i, a in enumerate(args)}, **kwargs}
+    return operands, {name: _encode(value, operands) for name, value in named.items()}
+
+
+def _operand(value: SSAValue, operands: list[SSAValue]) -> OperandAttr:
+    operands.append(value)
+    return OperandAttr(len(operands) - 1)
+
+
+def _encode(value: Any, operands: list[SSAValue]) -> Attribute:
+    match value:
+        case None:
+            return NoneAttr()
+        case SSAValue():
+            return _operand(value, operands)
+        case FloatScalar():
+            return DictionaryAttr({ITEM: _operand(value.value, operands)})
+        case bool():
+            return IntegerAttr(int(value), i1)
+        case int():
+            return IntegerAttr(value, i64)
+        case float():
+            return FloatAttr(value, f64)
+        case complex():
+            parts = ArrayAttr([FloatAttr(value.real, f64), FloatAttr(value.imag, f64)])
+            return DictionaryAttr({COMPLEX: parts})
+        case str():
+            return StringAttr(value)
+        case Expr():
+            fixed = value.constant()
+            return ExprAttr(value) if fixed is None else IntegerAttr(fixed, i64)
+        case Comparison():
+            sides = ArrayAttr([ExprAttr(value.lhs), ExprAttr(value.rhs)])
+            return DictionaryAttr({value.kind: sides})
+        case list() | tuple():
+            items: Sequence[Any] = value  # pyright: ignore[reportUnknownVariableType]
+            return ArrayAttr([_encode(item, operands) for item in items])
+        case torch.dtype() | torch.layout() | torch.memory_format():
+            return TorchAttr(str(value).removeprefix("torch."))
+        case torch.device():
+            return TorchAttr(f"device:{value}")
+        case _:
+            raise TypeError(f"a {type(value).__name__} cannot be an argument of a host call")
+
+
+def decode_arguments(
+    arguments: Mapping[str, Attribute],
+    operands: Sequence[torch.Tensor],
+    symbols: Mapping[str, int],
+) -> tuple[list[Any], dict[str, Any]]:
+    """(args, kwargs) for the operator, from the attributes, operands and values of the symbols."""
+    values = {name: _decode(attr, operands, symbols) for name, attr in arguments.items()}
+    count = sum(name.isdigit() for name in values)
+    positional = [values[str(i)] for i in range(count)]
+    return positional, {name: v for name, v in values.items() if not name.isdigit()}
+
+
+def _decode(attr: Attribute, operands: Sequence[torch.Tensor], symbols: Mapping[str, int]) -> Any:
+    match attr:
+        case NoneAttr():
+            return None
+        case OperandAttr():
+            return operands[attr.data]
+        case ExprAttr():
+            return attr.data.evaluate(symbols)
+        case IntegerAttr():
+            return bool(attr.value.data) if attr.type == i1 else attr.value.data
+        case FloatAttr():
+            return attr.value.data
+        case StringAttr():
+            return attr.data
+        case TorchAttr():
+            return _torch_constant(attr.data)
+        case ArrayAttr():
+            return [_decode(item, operands, symbols) for item in attr.data]
+        case DictionaryAttr():
+            [(key, inner)] = attr.data.items()
+            return _DECODE_DICTIONARY[key](_decode(inner, operands, symbols))
+        case _:
+            raise TypeError(f"{attr} is no argument of a host call")
+
+
+def _compare(kind: str, sides: Sequence[int]) -> bool:
+    return getattr(operator, kind)(*sides)
+
+
+_DECODE_DICTIONARY: Mapping[str, Callable[[Any], Any]] = {
+    ITEM: lambda tensor: tensor.item(),
+    COMPLEX: lambda parts: complex(*parts),
+    **{kind: partial(_compare, kind) for kind in RELATIONS.values()},
+}
+
+
+def _torch_constant(name: str) -> Any:
+    """A dtype, layout, memory format or device by name; ValueError for anything else."""
+    kind, _, rest = name.partition(":")
+    if kind == "device":
+        return torch.device(rest)
+    value = getattr(torch, name, None)
+    if not isinstance(value, torch.dtype | torch.layout | torch.memory_format):
+        raise ValueError(f"'{name}' is no dtype, layout, memory format or device of torch")
+    return value

@@ -1,0 +1,81 @@
+"""ATen operators that make tensors from numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from xdsl.ir import SSAValue
+
+from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, Number, Tensors
+
+aten = torch.ops.aten
+Handler: TypeAlias = Callable[..., Tensors]
+
+
+def filled(b: GraphBuilder, value: Number) -> SSAValue:
+    """The node's shape and dtype, one value."""
+    fixed = value.constant() if isinstance(value, Expr) else value
+    if fixed is None or isinstance(fixed, FloatScalar):
+        return b.broadcast(b.number(value, b.dtype), b.shape)
+    return b.full(fixed, b.dtype, b.shape)
+
+
+def full(b: GraphBuilder, shape: Sequence[Any], value: Number, **_: Any) -> SSAValue:
+    return filled(b, value)
+
+
+def full_like(b: GraphBuilder, x: SSAValue, value: Number, **_: Any) -> SSAValue:
+    return filled(b, value)
+
+
+def scalar_tensor(b: GraphBuilder, value: Number, **_: Any) -> SSAValue:
+    return b.number(value, b.dtype)
+
+
+def constantly(value: int) -> Handler:
+    """zeros, ones; also empty, whose values may be anything."""
+    return lambda b, *_, **__: filled(b, value)
+
+
+def arange(b: GraphBuilder, start: Number, end: Number, step: Number = 1, **_: Any) -> SSAValue:
+    """Floats are computed in f64 and rounded once."""
+    whole = all(isinstance(n, int | Expr) for n in (start, end, step))
+    dtype = torch.int64 if whole else torch.float64
+    positions = b.convert(b.iota(0, b.shape), dtype)
+    if step != 1:
+        positions = b.pointwise("mul", positions, b.number(step, dtype))
+    if start != 0:
+        positions = b.pointwise("add", positions, b.number(start, dtype))
+    return b.convert(positions, b.dtype)
+
+
+def eye(b: GraphBuilder, *_: Any, **__: Any) -> SSAValue:
+    rows = b.iota(0, [b.shape[0], Expr.const(1)])
+    columns = b.iota(1, [Expr.const(1), b.shape[1]])
+    return b.convert(b.pointwise("eq", rows, columns), b.dtype)
+
+
+HANDLERS: Mapping[Any, Handler] = {
+    aten.full.default: full,
+    aten.full_like.default: full_like,
+    aten.new_full.default: lambda b, x, shape, value, **_: filled(b, value),
+    aten.scalar_tensor.default: scalar_tensor,
+    aten.zeros.default: constantly(0),
+    aten.zeros_like.default: constantly(0),
+    aten.new_zeros.default: constantly(0),
+    aten.ones.default: constantly(1),
+    aten.ones_like.default: constantly(1),
+    aten.new_ones.default: constantly(1),
+    aten.empty.memory_format: constantly(0),
+    aten.empty_like.default: constantly(0),
+    aten.empty_strided.default: constantly(0),
+    aten.empty_permuted.default: constantly(0),
+    aten.new_empty.default: constantly(0),
+    aten.new_empty_strided.default: constantly(0),
+    aten.arange.start_step: arange,
+    aten.eye.default: eye,
+    aten.eye.m: eye,
+}

@@ -1,0 +1,510 @@
+"""From an FX graph of ATen operators to a module with one function of `lpu_graph` operations.
+
+The function's arguments are the graph's tensor inputs in order, then its tensor constants.  A
+SymInt is no argument: it is an expression over the symbols that the function declares in
+`lpu.symbols`.  What the graph returns is described by `lpu.outputs`, see `outputs.py`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+import torch
+from torch import fx
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FileLineColLoc,
+    FunctionType,
+    IntAttr,
+    LocationAttr,
+    ModuleOp,
+    StringAttr,
+    UnknownLoc,
+    f64,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from lpu_mlir.dialects.expr import Expr, Range, nonnegative, product
+from lpu_mlir.dialects.lpu import (
+    SYMBOLS,
+    HostCallOp,
+    ShapeAttr,
+    SymbolAttr,
+    element_type,
+    extents,
+    tensor_type,
+)
+from lpu_mlir.dialects.lpu_graph import WriteBackOp
+from lpu_mlir.frontend import symfloat, views
+from lpu_mlir.frontend.arguments import RELATIONS, Comparison, encode_arguments
+from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, dtype_of
+from lpu_mlir.frontend.errors import WAY_OUT, NotNative, Unsupported
+from lpu_mlir.frontend.outputs import (
+    COPY_,
+    OUTPUTS,
+    OutputWriter,
+    dense_order,
+    storage_base,
+    unusual_strides,
+)
+from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, from_sympy
+from lpu_mlir.frontend.table import HANDLERS
+from lpu_mlir.frontend.types import ELEMENTS, NATIVE
+
+aten = torch.ops.aten
+Fallback = Literal["host", "error"]
+STRIDES = "lpu.strides"
+BINDS = "lpu.binds"
+"""Attribute of a host call: names of the symbols that its integer results bind, in order."""
+
+
+@dataclass(frozen=True)
+class TensorInput:
+    """A tensor placeholder: argument number `argument` of the function."""
+
+    argument: int
+
+
+@dataclass(frozen=True)
+class ExtentInput:
+    """An integer placeholder: its run-time value is that of `value`, a symbol or a constant."""
+
+    value: Expr
+
+
+@dataclass(frozen=True)
+class FloatInput:
+    """A float placeholder: argument number `argument`, as a 0-d f64 tensor."""
+
+    argument: int
+
+
+@dataclass(frozen=True)
+class IgnoredInput:
+    """A placeholder that the program does not read."""
+
+
+Input = TensorInput | ExtentInput | FloatInput | IgnoredInput
+
+
+@dataclass(frozen=True)
+class ImportedGraph:
+    """A module and how its function relates to the FX graph.
+
+    `inputs` has one entry for each placeholder; `constants` are the tensors to pass after the
+    tensor inputs.  The function's attribute `lpu.outputs` says what the graph returns.
+    """
+
+    module: ModuleOp
+    func: FuncOp
+    inputs: tuple[Input, ...]
+    constants: tuple[torch.Tensor, ...]
+
+
+def import_graph(
+    gm: fx.GraphModule, name: str = "main", fallback: Fallback = "host"
+) -> ImportedGraph:
+    """Imports a graph of ATen operators whose nodes carry their values in `meta["val"]`.
+
+    What has no translation becomes an `lpu.host_call`; with `fallback="error"`, or where that
+    cannot be, `Unsupported` is raised.
+    """
+    return _Importer(gm, fallback).run(name)
+
+
+@dataclass
+class _Symbols:
+    """The symbols seen so far, with their ranges as attributes and for proofs."""
+
+    declared: dict[str, SymbolAttr] = field(default_factory=dict[str, SymbolAttr])
+    ranges: dict[str, Range] = field(default_factory=dict[str, Range])
+
+    def expr(self, value: Any) -> Expr:
+        """An int or SymInt as an expression; its symbols are declared."""
+        if isinstance(value, int):
+            return Expr.const(value)
+        for symbol in value.node.expr.free_symbols:
+            if symbol.name not in self.declared:
+                lower, upper, hint = bounds(symbol, value.node.shape_env)
+                self.declared[symbol.name] = SymbolAttr.of(symbol.name, lower, upper, hint)
+                most = None if upper == UNBOUNDED else Expr.const(upper)
+                self.ranges[symbol.name] = (Expr.const(lower), most)
+        return expr(value)
+
+    def extents(self, values: Sequence[Any]) -> tuple[Expr, ...]:
+        return tuple(map(self.expr, values))
+
+
+@cache
+def _location(stack_trace: str | None) -> LocationAttr:
+    """The innermost frame of a stack trace: the user's line."""
+    for line in reversed(stack_trace.splitlines() if stack_trace else ()):
+        if (text := line.strip()).startswith('File "'):
+            path, _, rest = text[6:].partition('", line ')
+            number = rest.partition(",")[0]
+            return FileLineColLoc(StringAttr(path), IntAttr(int(number)), IntAttr(0))
+    return UnknownLoc()
+
+
+def _source(node: fx.Node) -> str | None:
+    location = _location(node.meta.get("stack_trace"))
+    if not isinstance(location, FileLineColLoc):
+        return None
+    return f"{location.filename.data}:{location.line.data}"
+
+
+def _described(value: Any) -> str:
+    """A value in an error message."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return str(value)
+
+
+class _Importer:
+    def __init__(self, gm: fx.GraphModule, fallback: Fallback):
+        self.gm = gm
+        self.fallback: Fallback = fallback
+        self.symbols = _Symbols()
+        self.environment: dict[fx.Node, Any] = {}
+        self.arguments: dict[fx.Node, int] = {}
+        self.argument_types: list[Attribute] = []
+        self.argument_attrs: list[DictionaryAttr] = []
+        self.constants: list[torch.Tensor] = []
+        self.floats: dict[str, SSAValue] = {}
+        self.written: dict[fx.Node, SSAValue] = {}
+        self.foreign = False
+        self.block = Block()
+        self.b = GraphBuilder(self.block, self.symbols.ranges)
+
+    # --- the walk ---------------------------------------------------------------------------
+    def run(self, name: str) -> ImportedGraph:
+        nodes = list(self.gm.graph.nodes)
+        inputs = [self._placeholder(node) for node in nodes if node.op == "placeholder"]
+        for node in nodes:
+            if node.op == "get_attr":
+                self._constant(node)
+        self._bind_arguments()
+        outputs: Sequence[Any] = ()
+        for node in nodes:
+            if node.op == "call_function":
+                self._call(node)
+            elif node.op == "output":
+                outputs = node.args[0] if isinstance(node.args[0], list | tuple) else node.args
+            elif node.op not in ("placeholder", "get_attr"):
+                raise self._unsupported(node, f"a node of kind {node.op}")
+        return self._finish(name, tuple(inputs), outputs)
+
+    def _finish(
+        self, name: str, inputs: tuple[Input, ...], outputs: Sequence[Any]
+    ) -> ImportedGraph:
+        for target, value in self.written.items():
+            self.block.add_op(WriteBackOp(value, self.block.args[self.arguments[target]]))
+        writer = OutputWriter(
+            self.environment, self.arguments, self.symbols.ranges, self.symbols.extents
+        )
+        described = writer.write(outputs)
+        self.block.add_op(ReturnOp(*writer.results))
+        _erase_dead(self.block)
+        func = FuncOp(
+            name,
+            FunctionType.from_lists(self.argument_types, [r.type for r in writer.results]),
+            Region(self.block),
+            arg_attrs=ArrayAttr(self.argument_attrs),
+        )
+        func.attributes[SYMBOLS] = ArrayAttr(list(self.symbols.declared.values()))
+        func.attributes[OUTPUTS] = described
+        return ImportedGraph(ModuleOp([func]), func, inputs, tuple(self.constants))
+
+    # --- inputs -----------------------------------------------------------------------------
+    def _placeholder(self, node: fx.Node) -> Input:
+        val = node.meta.get("val")
+        if isinstance(val, torch.Tensor):
+            return TensorInput(self._tensor_argument(node, val))
+        if isinstance(val, torch.SymFloat):
+            self.argument_types.append(tensor_type(f64, ()))
+            self.argument_attrs.append(DictionaryAttr({}))
+            self.arguments[node] = len(self.argument_types) - 1
+            return FloatInput(self.arguments[node])
+        if isinstance(val, int | torch.SymInt) and not isinstance(val, bool):
+            self.environment[node] = self.symbols.expr(val)
+            return ExtentInput(self.environment[node])
+        self.environment[node] = val
+        return IgnoredInput()
+
+    def _tensor_argument(self, node: fx.Node, val: torch.Tensor) -> int:
+        type_ = self._type(node, val)
+        strides = unusual_strides(extents(type_), self.symbols.extents(val.stride()))
+        self.argument_types.append(type_)
+        self.argument_attrs.append(
+            DictionaryAttr({} if strides is None else {STRIDES: ShapeAttr(strides)})
+        )
+        self.arguments[node] = len(self.argument_types) - 1
+        return self.arguments[node]
+
+    def _constant(self, node: fx.Node) -> None:
+        value: Any = self.gm
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        if not isinstance(value, torch.Tensor):
+            self.environment[node] = value  # a subgraph: whoever uses it is unsupported
+            return
+        node.meta.setdefault("val", value)
+        self._tensor_argument(node, value)
+        self.constants.append(value.detach())
+
+    def _bind_arguments(self) -> None:
+        for type_ in self.argument_types:
+            self.block.insert_arg(type_, len(self.block.args))
+        for node, index in self.arguments.items():
+            argument = self.block.args[index]
+            argument.name_hint = node.name
+            val = node.meta["val"]
+            if isinstance(val, torch.SymFloat):
+                self.environment[node] = FloatScalar(argument)
+                self.floats[str(val.node.expr)] = argument
+            else:
+                self.environment[node] = argument
+
+    def _type(self, node: fx.Node, val: torch.Tensor) -> Attribute:
+        if val.layout != torch.strided or val.is_quantized:
+            raise self._unsupported(node, f"a tensor of layout {val.layout}")
+        element = ELEMENTS.get(val.dtype)
+        if element is None:
+            raise self._unsupported(node, f"a tensor of dtype {val.dtype}")
+        self.foreign = self.foreign or val.dtype not in NATIVE
+        return tensor_type(element, self.symbols.extents(val.shape))
+
+    # --- calls ------------------------------------------------------------------------------
+    def _value(self, argument: Any) -> Any:
+        """An argument of a node with values in place of nodes."""
+        if isinstance(argument, fx.Node):
+            return self.environment[argument]
+        if isinstance(argument, list | tuple):
+            return [self._value(item) for item in argument]
+        return self.symbols.expr(argument) if isinstance(argument, torch.SymInt) else argument
+
+    def _call(self, node: fx.Node) -> None:
+        special = _SPECIAL.get(node.target)
+        self.b.location = _location(node.meta.get("stack_trace"))
+        if special is not None:
+            special(self, node)
+            return
+        val = node.meta.get("val")
+        if isinstance(val, int | float | torch.SymInt | torch.SymFloat | torch.SymBool):
+            self.environment[node] = self._number(node, val)
+            return
+        args = [self._value(a) for a in node.args]
+        kwargs = {key: self._value(a) for key, a in node.kwargs.items()}
+        self.environment[node] = self._translate(node, val, args, kwargs)
+
+    def _number(self, node: fx.Node, val: Any) -> Any:
+        try:
+            if isinstance(val, torch.SymInt):
+                return self.symbols.expr(val)
+            if isinstance(val, torch.SymFloat):
+                return FloatScalar(symfloat.emit(self.b, val.node.expr, self.floats))
+        except ValueError as error:
+            raise self._unsupported(node, str(error)) from error
+        return Expr.const(val) if type(val) is int else val
+
+    def _translate(self, node: fx.Node, val: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        results = self._results(node, val)
+        handler = HANDLERS.get(node.target)
+        try:
+            if handler is None:
+                raise NotNative("no native form of this operator")
+            if self.foreign and not _all_native(args, kwargs, results):
+                raise NotNative("a dtype that the LPU does not compute with")
+            self.b.shape = extents(results[0]) if results else ()
+            self.b.result_dtypes = tuple(v.dtype for v in _tensors(val))
+            self.b.dtype = self.b.result_dtypes[0]
+            value = handler(self.b, *args, **kwargs)
+        except NotNative as reason:
+            return self._host_call(node, val, args, kwargs, str(reason))
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            error.add_note(f"while importing {node.format_node()} at {_source(node)}")
+            raise
+        if isinstance(value, SSAValue):
+            return self._conforming(node, value, results[0])
+        pairs = zip(value, results, strict=True)
+        return tuple(v if v is None else self._conforming(node, v, r) for v, r in pairs)
+
+    def _results(self, node: fx.Node, val: Any) -> list[Attribute]:
+        return [self._type(node, v) for v in _tensors(val)]
+
+    def _conforming(self, node: fx.Node, value: SSAValue, expected: Attribute) -> SSAValue:
+        """The value with the extents that PyTorch knows; a name for it, too."""
+        if value.type != expected:
+            if element_type(value.type) != element_type(expected):
+                raise AssertionError(f"{node.format_node()} became {value.type}, not {expected}")
+            value = self.b.reshape(value, extents(expected))
+        if value.name_hint is None:
+            value.name_hint = node.name
+        return value
+
+    # --- calls outside ----------------------------------------------------------------------
+    def _host_call(
+        self, node: fx.Node, val: Any, args: list[Any], kwargs: dict[str, Any], reason: str
+    ) -> Any:
+        target: Any = node.target
+        if not isinstance(target, torch._ops.OpOverload):
+            raise self._unsupported(node, f"{reason}, and it is no operator of eager PyTorch")
+        if target._schema.is_mutable:
+            raise self._unsupported(node, f"{reason}, and it changes its arguments in place")
+        if self.fallback == "error":
+            raise self._unsupported(node, reason, "error")
+        before = set(self.symbols.declared)
+        types = self._results(node, val)
+        binds = [self.symbols.expr(v) for v in _flat(val) if isinstance(v, torch.SymInt)]
+        self._check_bound(node, before, types, binds)
+        try:
+            operands, arguments = encode_arguments(args, kwargs)
+        except TypeError as error:
+            raise self._unsupported(node, f"{reason}, and {error}") from error
+        op = HostCallOp(str(target), operands, arguments, reason, types)
+        if binds:
+            op.attributes[BINDS] = ArrayAttr([StringAttr(str(symbol)) for symbol in binds])
+        op.location = self.b.location
+        self.block.add_op(op)
+        results = iter(op.results)
+        values = [
+            next(results)
+            if isinstance(v, torch.Tensor)
+            else self.symbols.expr(v)
+            if isinstance(v, torch.SymInt)
+            else v
+            for v in _flat(val)
+        ]
+        return tuple(values) if isinstance(val, list | tuple) else values[0] if values else None
+
+    def _check_bound(
+        self, node: fx.Node, before: set[str], types: Sequence[Attribute], binds: Sequence[Expr]
+    ) -> None:
+        """Every new symbol must be an extent or integer of the results, so that a run knows it."""
+        plain = {str(e) for type_ in types for e in extents(type_)} | set(map(str, binds))
+        unknown = sorted(set(self.symbols.declared) - before - plain)
+        if unknown:
+            names = ", ".join(unknown)
+            raise self._unsupported(node, f"its results do not tell the value of {names}")
+
+    def _unsupported(self, node: fx.Node, reason: str, way_out: str = "graph") -> Unsupported:
+        operands = [
+            _described(a.meta.get("val") if isinstance(a, fx.Node) else a) for a in node.args
+        ]
+        return Unsupported(str(node.target), reason, operands, _source(node), WAY_OUT[way_out])
+
+    # --- special nodes ----------------------------------------------------------------------
+    def getitem(self, node: fx.Node) -> None:
+        self.environment[node] = self._value(node.args[0])[node.args[1]]
+
+    def nothing(self, node: fx.Node) -> None:
+        """A statement for the tracer, true by construction when the graph runs."""
+        self.environment[node] = None
+
+    def assert_scalar(self, node: fx.Node) -> None:
+        """Dropped where the symbols' ranges show that it holds, otherwise checked outside."""
+        condition = self._value(node.args[0])
+        if isinstance(condition, torch.SymBool):
+            condition = self._comparison(node, condition)
+        if condition is not True:
+            self._host_call(node, None, [condition, node.args[1]], {}, "an assertion on extents")
+        self.environment[node] = None
+
+    def _comparison(self, node: fx.Node, condition: torch.SymBool) -> Comparison | Literal[True]:
+        """A SymBool as a comparison of two expressions."""
+        relation = condition.node.expr
+        kind = RELATIONS.get(type(relation).__name__)
+        if kind is None:
+            raise self._unsupported(node, f"a condition {relation}")
+        lhs, rhs = (from_sympy(arg) for arg in relation.args)
+        true = kind == "ge" and nonnegative(lhs - rhs, self.symbols.ranges)
+        true = true or (kind == "le" and nonnegative(rhs - lhs, self.symbols.ranges))
+        return True if true else Comparison(kind, lhs, rhs)
+
+    def copy_(self, node: fx.Node) -> None:
+        """A write to an input; later reads of the input in graph order see the new value."""
+        target, source = node.args[0], self._value(node.args[1])
+        while isinstance(target, fx.Node) and target.target is COPY_:
+            target = target.args[0]
+        if not isinstance(target, fx.Node) or target not in self.arguments:
+            raise self._unsupported(node, "a write to something that is no input")
+        old = self.block.args[self.arguments[target]]
+        value = self.b.convert(source, dtype_of(old))
+        value = self.b.broadcast(value, extents(old.type))
+        self.written[target] = self.environment[target] = self.environment[node] = value
+
+    def item(self, node: fx.Node) -> None:
+        """A float is a 0-d tensor that stays on the device; an integer binds a symbol."""
+        val, x = node.meta["val"], self._value(node.args[0])
+        if isinstance(val, torch.SymFloat):
+            scalar = self.b.convert(self.b.reshape(x, ()), torch.float64)
+            self.floats[str(val.node.expr)] = scalar
+            self.environment[node] = FloatScalar(scalar)
+        else:
+            self.environment[node] = self._host_call(node, val, [x], {}, "a number read by Python")
+
+    def as_strided(self, node: fx.Node) -> None:
+        """A gather from the storage of the node it is a view of, which has to be dense."""
+        base = storage_base(node)
+        val, result = base.meta["val"], node.meta["val"]
+        shape, strides = (self.symbols.extents(v) for v in (val.shape, val.stride()))
+        order = dense_order(shape, strides, self.symbols.ranges)
+        if order is None or val.storage_offset() != 0:
+            raise self._unsupported(node, "as_strided of a tensor that is not dense in its storage")
+        flat = self.b.transpose(self.environment[base], order)
+        flat = self.b.reshape(flat, [product(shape)])
+        self.b.shape, self.b.dtype = self.symbols.extents(result.shape), result.dtype
+        offset = self.symbols.expr(result.storage_offset())
+        steps = self.symbols.extents(result.stride())
+        self.environment[node] = views.as_strided(self.b, flat, steps, offset)
+
+
+_SPECIAL: Mapping[Any, Callable[[_Importer, fx.Node], None]] = {
+    operator.getitem: _Importer.getitem,
+    COPY_: _Importer.copy_,
+    aten._local_scalar_dense.default: _Importer.item,
+    aten.as_strided.default: _Importer.as_strided,
+    aten._assert_scalar.default: _Importer.assert_scalar,
+    aten.sym_constrain_range.default: _Importer.nothing,
+    aten.sym_constrain_range_for_size.default: _Importer.nothing,
+    aten._assert_tensor_metadata.default: _Importer.nothing,
+}
+
+
+def _flat(val: Any) -> Sequence[Any]:
+    if isinstance(val, list | tuple):
+        return val  # pyright: ignore[reportUnknownVariableType]
+    return () if val is None else (val,)
+
+
+def _tensors(val: Any) -> list[torch.Tensor]:
+    return [v for v in _flat(val) if isinstance(v, torch.Tensor)]
+
+
+def _all_native(args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any]) -> bool:
+    used = [r for r in results]
+    for value in (*args, *kwargs.values()):
+        items = value if isinstance(value, list) else [value]
+        used += [item.type for item in items if isinstance(item, SSAValue)]
+    return all(element_type(type_) in _NATIVE_ELEMENTS for type_ in used)
+
+
+_NATIVE_ELEMENTS = frozenset(NATIVE.values())
+
+
+def _erase_dead(block: Block) -> None:
+    """Erases operations without effect whose results nobody uses, last first."""
+    op = block.last_op
+    while op is not None:
+        previous = op.prev_op
+        if not any(result.uses for result in op.results) and is_side_effect_free(op):
+            op.detach()
+            op.erase()
+        op = previous

@@ -1,0 +1,207 @@
+"""ATen operators that address elements by tensors of positions.
+
+gather and scatter raise IndexError for a position outside [0, extent).  Where eager counts negative
+positions from the end, they are normalised here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from xdsl.ir import SSAValue
+
+from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.dialects.lpu import Extent
+from lpu_mlir.dialects.lpu_graph import broadcast_extents
+from lpu_mlir.frontend.builder import (
+    GraphBuilder,
+    Operand,
+    Tensors,
+    dtype_of,
+    rank,
+    shape_of,
+)
+from lpu_mlir.frontend.errors import NotNative
+
+aten = torch.ops.aten
+Handler: TypeAlias = Callable[..., Tensors]
+MASKS = (torch.bool, torch.uint8)
+
+
+# --- one dim ------------------------------------------------------------------------------------
+
+
+def embedding(b: GraphBuilder, weight: SSAValue, indices: SSAValue, *_: Any, **__: Any) -> SSAValue:
+    return b.gather(weight, [b.convert(indices, torch.int64)], [0], 0)
+
+
+def index_select(b: GraphBuilder, x: SSAValue, dim: int, index: SSAValue) -> SSAValue:
+    positions = b.convert(index, torch.int64)
+    if not rank(x):
+        flat = b.gather(b.reshape(x, [1]), [b.reshape(positions, [1])], [0], 0)
+        return b.reshape(flat, b.shape)
+    dim %= rank(x)
+    return b.reshape(b.gather(x, [positions], [dim], dim), b.shape)
+
+
+# --- advanced indexing --------------------------------------------------------------------------
+
+
+def _positions(
+    b: GraphBuilder, x: SSAValue, indices: Sequence[SSAValue | None]
+) -> tuple[list[SSAValue], list[int], int]:
+    """Index tensors of one shape, the dims they address, and where their dims go in the result."""
+    dims = [dim for dim, index in enumerate(indices) if index is not None]
+    chosen = [index for index in indices if index is not None]
+    if any(dtype_of(index) in MASKS for index in chosen):
+        raise NotNative("the number of elements that a mask selects depends on data")
+    shape = broadcast_extents(*map(shape_of, chosen))
+    extents = shape_of(x)
+    positions = [
+        b.broadcast(b.from_end(index, extents[dim]), shape)
+        for index, dim in zip(chosen, dims, strict=True)
+    ]
+    adjacent = dims == list(range(dims[0], dims[0] + len(dims)))
+    return positions, dims, dims[0] if adjacent else 0
+
+
+def index(b: GraphBuilder, x: SSAValue, indices: Sequence[SSAValue | None]) -> SSAValue:
+    return b.gather(x, *_positions(b, x, indices))
+
+
+def index_put(
+    b: GraphBuilder,
+    x: SSAValue,
+    indices: Sequence[SSAValue | None],
+    values: SSAValue,
+    accumulate: bool = False,
+) -> SSAValue:
+    masks = [i for i in indices if i is not None and dtype_of(i) in MASKS]
+    if masks:
+        if len(masks) != sum(i is not None for i in indices) or len(masks) > 1 or accumulate:
+            raise NotNative("a mask combined with other indices, or accumulating")
+        return _masked_put(b, x, masks[0], list(indices).index(masks[0]), values)
+    positions, dims, at = _positions(b, x, indices)
+    kept = [e for dim, e in enumerate(shape_of(x)) if dim not in dims]
+    window = [*kept[:at], *shape_of(positions[0]), *kept[at:]]
+    updates = b.broadcast(_without_leading_ones(b, b.convert(values, b.dtype), window), window)
+    kind = "add" if accumulate else "replace"
+    if accumulate and b.dtype == torch.bool:
+        raise NotNative("accumulating booleans")
+    return b.scatter(kind, x, updates, positions, dims, at)
+
+
+def _without_leading_ones(b: GraphBuilder, x: SSAValue, window: Sequence[Expr]) -> SSAValue:
+    """Values may have more dims than the window, if these are 1."""
+    extra = rank(x) - len(window)
+    return b.reshape(x, shape_of(x)[extra:]) if extra > 0 else x
+
+
+def _masked_put(
+    b: GraphBuilder, x: SSAValue, mask: SSAValue, first: int, values: SSAValue
+) -> SSAValue:
+    """x[:, mask] = a value that is the same for every selected element."""
+    covered = rank(mask)
+    trailing = rank(x) - first - covered
+    if any(e != 1 for e in shape_of(values)[: max(rank(values) - trailing, 0)]):
+        raise NotNative("how the values are spread over a mask depends on data")
+    if first and rank(values) > trailing:
+        value_shape = [*[Expr.const(1)] * covered, *shape_of(values)[rank(values) - trailing :]]
+    else:
+        value_shape = list(shape_of(values)[max(rank(values) - trailing, 0) :])
+    mask_shape = [*shape_of(mask), *[Expr.const(1)] * trailing]
+    condition = b.reshape(b.convert(mask, torch.bool), mask_shape)
+    return b.select(condition, b.reshape(b.convert(values, b.dtype), value_shape), x)
+
+
+# --- gather and scatter along one dim -----------------------------------------------------------
+
+
+def _grid(b: GraphBuilder, index: SSAValue, dim: int) -> list[SSAValue]:
+    """For every element of `index` its own position in each dim, except `dim`: its value."""
+    shape = shape_of(index)
+    return [
+        b.convert(index, torch.int64) if axis == dim else b.iota(axis, shape)
+        for axis in range(len(shape))
+    ]
+
+
+def _at_least_1d(b: GraphBuilder, x: SSAValue) -> SSAValue:
+    return x if rank(x) else b.reshape(x, [1])
+
+
+def gather(
+    b: GraphBuilder, x: SSAValue, dim: int, index: SSAValue, *, sparse_grad: bool = False
+) -> SSAValue:
+    x, index = _at_least_1d(b, x), _at_least_1d(b, index)
+    axes = list(range(rank(x)))
+    return b.reshape(b.gather(x, _grid(b, index, dim % rank(x)), axes, 0), b.shape)
+
+
+def scatter(kind: str) -> Handler:
+    """scatter.src, scatter.value and scatter_add."""
+
+    def handler(
+        b: GraphBuilder, x: SSAValue, dim: int, index: SSAValue, source: Operand
+    ) -> SSAValue:
+        if kind == "add" and b.dtype == torch.bool:
+            raise NotNative("accumulating booleans")
+        x, index = _at_least_1d(b, x), _at_least_1d(b, index)
+        shape = shape_of(index)
+        if isinstance(source, SSAValue):
+            updates = b.slice(_at_least_1d(b, source), [0] * len(shape), shape)
+        else:
+            updates = b.broadcast(b.number(source, b.dtype), shape)
+        axes = list(range(rank(x)))
+        grid = _grid(b, index, dim % rank(x))
+        return b.reshape(b.scatter(kind, x, updates, grid, axes, 0), b.shape)
+
+    return handler
+
+
+# --- writing parts ------------------------------------------------------------------------------
+
+
+def slice_scatter(
+    b: GraphBuilder,
+    x: SSAValue,
+    source: SSAValue,
+    dim: int = 0,
+    start: Extent | None = None,
+    end: Extent | None = None,
+    step: int = 1,
+) -> SSAValue:
+    dim %= rank(x)
+    first = b.slice_start(0 if start is None else start, shape_of(x)[dim])
+    positions = b.iota(0, [shape_of(source)[dim]])
+    if step != 1:
+        positions = b.pointwise("mul", positions, b.number(step, torch.int64))
+    if first != 0:
+        positions = b.pointwise("add", positions, b.number(first, torch.int64))
+    return b.scatter("replace", x, b.convert(source, b.dtype), [positions], [dim], dim)
+
+
+def select_scatter(
+    b: GraphBuilder, x: SSAValue, source: SSAValue, dim: int, index: Extent
+) -> SSAValue:
+    dim %= rank(x)
+    at = b.number(b.position(index, shape_of(x)[dim]), torch.int64)
+    return b.scatter("replace", x, b.convert(source, b.dtype), [at], [dim], dim)
+
+
+HANDLERS: Mapping[Any, Handler] = {
+    aten.embedding.default: embedding,
+    aten.index_select.default: index_select,
+    aten.index.Tensor: index,
+    aten.index_put.default: index_put,
+    aten._unsafe_index.Tensor: index,
+    aten._unsafe_index_put.default: index_put,
+    aten.gather.default: gather,
+    aten.scatter.src: scatter("replace"),
+    aten.scatter.value: scatter("replace"),
+    aten.scatter_add.default: scatter("add"),
+    aten.slice_scatter.default: slice_scatter,
+    aten.select_scatter.default: select_scatter,
+}

@@ -1,0 +1,199 @@
+"""How the outputs of an FX graph come from the results of its function.
+
+The function's attribute `lpu.outputs` is an array with one dictionary for each output:
+
+    {kind = "result", index = 0, strides = #lpu.shape<[1, 4]>}
+        the function's result; `strides` (in elements) only when it is not dense in row-major order
+    {kind = "argument", index = 3}
+        the argument's tensor itself, after all write-backs
+    {kind = "view", of = "result", index = 0, shape = .., strides = .., offset = #lpu.expr<4>}
+        a view of a result's or argument's storage; `offset` counts from that tensor's first element
+    {kind = "extent", value = #lpu.expr<s18>}       an integer
+    {kind = "number", index = 1}                    the float in a 0-d f64 result
+    {kind = "literal", value = true}                a bool or float constant
+    {kind = "none"}
+
+A graph output that is a view of an intermediate is a result of its own, unless another output
+shares its storage or its elements overlap (expand): then the base is the result and the output a
+view of it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    f64,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from lpu_mlir.dialects.expr import Expr, Range, contiguous_strides, nonnegative
+from lpu_mlir.dialects.lpu import ExprAttr, ShapeAttr, i64
+from lpu_mlir.frontend.builder import FloatScalar
+
+OUTPUTS = "lpu.outputs"
+COPY_ = torch.ops.aten.copy_.default
+
+
+def storage_base(node: fx.Node) -> fx.Node:
+    """The node whose storage the node's tensor shares when the graph runs in eager."""
+    while node.op == "call_function":
+        source: Any = node.args[0] if node.args else None
+        multiple = node.target is operator.getitem
+        producer = source if multiple else node
+        view = isinstance(producer, fx.Node) and (
+            producer.target is COPY_ or bool(getattr(producer.target, "is_view", False))
+        )
+        if not view or not isinstance(source, fx.Node):
+            return node
+        node = source
+    return node
+
+
+def unusual_strides(shape: Sequence[Expr], strides: Sequence[Expr]) -> tuple[Expr, ...] | None:
+    """The strides, if they are not those of a dense row-major tensor; extents of 1 are free."""
+    if any(extent == 0 for extent in shape):
+        return None
+    dense = contiguous_strides(shape)
+    used = tuple(d if e == 1 else s for e, s, d in zip(shape, strides, dense, strict=True))
+    return None if used == dense else used
+
+
+def nesting(
+    shape: Sequence[Expr], strides: Sequence[Expr], ranges: Mapping[str, Range]
+) -> list[int] | None:
+    """The dims from the outermost to the innermost, if each steps over all that lies inside it.
+
+    None if that cannot be shown: elements may then share an address.
+    """
+    free = [dim for dim, extent in enumerate(shape) if extent == 1]
+    left = [dim for dim in range(len(shape)) if dim not in free]
+    inside: list[int] = []
+    span = Expr.const(1)
+    while left:
+        dim = next((d for d in reversed(left) if _is_least(strides, d, left, ranges)), None)
+        if dim is None or not nonnegative(strides[dim] - span, ranges):
+            return None
+        left.remove(dim)
+        inside.append(dim)
+        span = strides[dim] * shape[dim]
+    return [*free, *reversed(inside)]
+
+
+def _is_least(
+    strides: Sequence[Expr], dim: int, dims: Sequence[int], ranges: Mapping[str, Range]
+) -> bool:
+    return all(nonnegative(strides[other] - strides[dim], ranges) for other in dims)
+
+
+def dense_order(
+    shape: Sequence[Expr], strides: Sequence[Expr], ranges: Mapping[str, Range]
+) -> list[int] | None:
+    """The permutation that makes a tensor row-major; None if it has gaps or may overlap."""
+    order = nesting(shape, strides, ranges)
+    if order is None:
+        return None
+    moved = [[values[dim] for dim in order] for values in (shape, strides)]
+    return order if unusual_strides(*moved) is None else None
+
+
+def index_attr(value: int) -> IntegerAttr:
+    return IntegerAttr(value, i64)
+
+
+class OutputWriter:
+    """Collects the function's results and the descriptions of the graph's outputs.
+
+    `extents` turns sizes, strides and offsets of the nodes' tensors into expressions; `arguments`
+    has the argument numbers of placeholders and constants.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[fx.Node, Any],
+        arguments: Mapping[fx.Node, int],
+        ranges: Mapping[str, Range],
+        extents: Callable[[Sequence[Any]], tuple[Expr, ...]],
+    ):
+        self.environment = environment
+        self.arguments = arguments
+        self.ranges = ranges
+        self.extents = extents
+        self.results: list[SSAValue] = []
+        self.result_of: dict[fx.Node, int] = {}
+
+    def write(self, outputs: Sequence[Any]) -> ArrayAttr:
+        nodes = {o for o in outputs if isinstance(o, fx.Node)}
+        sharing = Counter(storage_base(node) for node in nodes)
+        return ArrayAttr([DictionaryAttr(self._describe(o, sharing)) for o in outputs])
+
+    def _describe(self, output: Any, sharing: Counter[fx.Node]) -> dict[str, Attribute]:
+        value = self.environment[output] if isinstance(output, fx.Node) else output
+        match value:
+            case None:
+                return {"kind": StringAttr("none")}
+            case bool():
+                return {"kind": StringAttr("literal"), "value": BoolAttr.from_bool(value)}
+            case int() | Expr():
+                return {"kind": StringAttr("extent"), "value": ExprAttr(Expr.of(value))}
+            case float():
+                return {"kind": StringAttr("literal"), "value": FloatAttr(value, f64)}
+            case FloatScalar():
+                self.results.append(value.value)
+                return {"kind": StringAttr("number"), "index": index_attr(len(self.results) - 1)}
+            case _:
+                return self._tensor(output, sharing)
+
+    def _tensor(self, node: fx.Node, sharing: Counter[fx.Node]) -> dict[str, Attribute]:
+        base = storage_base(node)
+        whole = node.target is COPY_ or node is base
+        if base in self.arguments:
+            index = self.arguments[base]
+            if whole:
+                return {"kind": StringAttr("argument"), "index": index_attr(index)}
+            return self._view(node, base, "argument", index)
+        shape, strides = self._layout(node)
+        if whole or (sharing[base] == 1 and nesting(shape, strides, self.ranges) is not None):
+            return self._result(node)
+        return self._view(node, base, "result", self._index(base))
+
+    def _index(self, node: fx.Node) -> int:
+        if node not in self.result_of:
+            self.result_of[node] = len(self.results)
+            self.results.append(self.environment[node])
+        return self.result_of[node]
+
+    def _layout(self, node: fx.Node) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        val = node.meta["val"]
+        return self.extents(val.shape), self.extents(val.stride())
+
+    def _result(self, node: fx.Node) -> dict[str, Attribute]:
+        strides = unusual_strides(*self._layout(node))
+        described: dict[str, Attribute] = {
+            "kind": StringAttr("result"),
+            "index": index_attr(self._index(node)),
+        }
+        return described if strides is None else {**described, "strides": ShapeAttr(strides)}
+
+    def _view(self, node: fx.Node, base: fx.Node, of: str, index: int) -> dict[str, Attribute]:
+        shape, strides = self._layout(node)
+        ends = self.extents([n.meta["val"].storage_offset() for n in (node, base)])
+        return {
+            "kind": StringAttr("view"),
+            "of": StringAttr(of),
+            "index": index_attr(index),
+            "shape": ShapeAttr(shape),
+            "strides": ShapeAttr(strides),
+            "offset": ExprAttr(ends[0] - ends[1]),
+        }

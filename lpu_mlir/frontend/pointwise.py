@@ -1,0 +1,342 @@
+"""ATen operators that work element by element.
+
+A `pointwise` on bf16 or f16 computes in f32 and rounds once.  What eager rounds once
+is therefore either a single pointwise operation, or converted to f32, computed there, converted back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import torch
+from xdsl.ir import SSAValue
+
+from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.frontend.builder import (
+    FloatScalar,
+    GraphBuilder,
+    Number,
+    Operand,
+    Tensors,
+    Term,
+    dtype_of,
+    promoted,
+    rank,
+)
+from lpu_mlir.frontend.errors import NotNative
+from lpu_mlir.frontend.types import HALVES, opmath
+
+aten = torch.ops.aten
+prims = torch.ops.prims
+Handler: TypeAlias = Callable[..., Tensors]
+
+
+# --- families -----------------------------------------------------------------------------------
+
+
+def unary(kind: str) -> Handler:
+    """Computed in the result's dtype: integers become floats first where eager does so."""
+    return lambda b, x: b.pointwise(kind, b.convert(x, b.dtype))
+
+
+def rounding(kind: str) -> Handler:
+    """Identity on integers."""
+    return lambda b, x: b.pointwise(kind, x) if dtype_of(x).is_floating_point else x
+
+
+def binary(kind: str) -> Handler:
+    """Computed in the result's dtype, to which eager promotes the operands."""
+    return lambda b, x, y: b.pointwise(kind, b.operand(x, b.dtype), b.operand(y, b.dtype))
+
+
+def comparison(kind: str) -> Handler:
+    def handler(b: GraphBuilder, x: Operand, y: Operand) -> SSAValue:
+        dtype = promoted(x, y)
+        return b.pointwise(kind, b.operand(x, dtype), b.operand(y, dtype))
+
+    return handler
+
+
+def logical(kind: str) -> Handler:
+    """On the truth values of the operands."""
+
+    def handler(b: GraphBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
+        return b.pointwise(kind, b.convert(x, torch.bool), b.convert(y, torch.bool))
+
+    return handler
+
+
+def composite(formula: Callable[..., Term]) -> Handler:
+    """A formula on terms, computed in f32 for half precision and rounded once."""
+
+    def handler(b: GraphBuilder, *args: Any, **kwargs: Any) -> SSAValue:
+        dtype = opmath(b.dtype)
+        terms = [
+            Term(b, b.convert(b.convert(a, b.dtype), dtype)) if isinstance(a, SSAValue) else a
+            for a in args
+        ]
+        return formula(*terms, **kwargs).to(b.dtype).value
+
+    return handler
+
+
+# --- arithmetic ---------------------------------------------------------------------------------
+
+_ON_BOOL = {"add": "or", "mul": "and"}
+
+
+def _fits(value: Operand, dtype: torch.dtype) -> bool:
+    """Whether eager's f32 arithmetic on `dtype` reads the operand as `dtype` would hold it."""
+    if isinstance(value, SSAValue):
+        return rank(value) > 0 or dtype_of(value) in (dtype, torch.bool)
+    if isinstance(value, Expr | FloatScalar):
+        return False
+    return float(torch.tensor(value, dtype=dtype)) == value or value != value
+
+
+def _widened(b: GraphBuilder, value: Operand, dtype: torch.dtype) -> SSAValue:
+    """An operand in f32; numbers and 0-d tensors are not rounded to `dtype` on the way."""
+    if isinstance(value, SSAValue) and rank(value):
+        value = b.convert(value, dtype)
+    return b.operand(value, torch.float32)
+
+
+def arithmetic(kind: str) -> Handler:
+    """add, sub, mul, div; `alpha` scales the second operand."""
+
+    def handler(b: GraphBuilder, x: Operand, y: Operand, alpha: Number = 1) -> SSAValue:
+        dtype, plain = b.dtype, isinstance(alpha, int) and alpha == 1
+        if dtype == torch.bool and plain:
+            return b.pointwise(_ON_BOOL[kind], b.operand(x, dtype), b.operand(y, dtype))
+        if dtype not in HALVES or (plain and _fits(x, dtype) and _fits(y, dtype)):
+            lhs, rhs = b.operand(x, dtype), b.operand(y, dtype)
+        else:
+            lhs, rhs = _widened(b, x, dtype), _widened(b, y, dtype)
+        if not plain:
+            rhs = b.pointwise("mul", rhs, b.number(alpha, dtype_of(rhs)))
+        return b.convert(b.pointwise(kind, lhs, rhs), dtype)
+
+    return handler
+
+
+def divide(b: GraphBuilder, x: Operand, y: Operand, *, rounding_mode: str | None) -> Tensors:
+    if rounding_mode is None:
+        return arithmetic("div")(b, x, y)
+    if rounding_mode == "floor":
+        return binary("floordiv")(b, x, y)
+    if not b.dtype.is_floating_point:
+        return binary("truncdiv")(b, x, y)
+    quotient = b.pointwise("div", b.operand(x, b.dtype), b.operand(y, b.dtype))
+    return b.pointwise("trunc", quotient)
+
+
+def pow_scalar(b: GraphBuilder, x: SSAValue, exponent: Number) -> SSAValue:
+    """The exponents that eager's kernel computes without pow, then pow."""
+    if isinstance(exponent, int) and exponent < 0 and not b.dtype.is_floating_point:
+        raise NotNative("integers to negative powers are an error")
+    x = b.convert(x, b.dtype)
+    special = _POWERS.get(exponent) if isinstance(exponent, int | float) else None
+    if special is not None and (b.dtype.is_floating_point or exponent in (0, 1, 2, 3)):
+        return special(b, x)
+    return b.pointwise("pow", x, b.number(exponent, b.dtype))
+
+
+def _square(b: GraphBuilder, x: SSAValue) -> SSAValue:
+    return b.pointwise("mul", x, x)
+
+
+_POWERS: Mapping[int | float, Callable[[GraphBuilder, SSAValue], SSAValue]] = {
+    0: lambda b, x: b.full(1, b.dtype, b.shape),
+    1: lambda b, x: x,
+    2: _square,
+    3: lambda b, x: b.pointwise("mul", _square(b, x), x),
+    0.5: lambda b, x: b.pointwise("sqrt", x),
+    -0.5: lambda b, x: b.pointwise("rsqrt", x),
+    -1: lambda b, x: b.pointwise("reciprocal", x),
+    -2: lambda b, x: b.pointwise("reciprocal", _square(b, x)),
+}
+
+
+def fma(b: GraphBuilder, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
+    return b.pointwise("fma", *[b.convert(v, b.dtype) for v in (x, y, z)])
+
+
+# --- selection ----------------------------------------------------------------------------------
+
+
+def where(b: GraphBuilder, condition: SSAValue, x: Operand, y: Operand) -> SSAValue:
+    condition = b.convert(condition, torch.bool)
+    return b.select(condition, b.operand(x, b.dtype), b.operand(y, b.dtype))
+
+
+def clamp(
+    b: GraphBuilder, x: SSAValue, low: Operand | None = None, high: Operand | None = None
+) -> SSAValue:
+    """The upper bound wins over the lower one; NaN stays, in `x` and in the bounds."""
+    x = b.convert(x, b.dtype)
+    if low is not None:
+        x = b.pointwise("maximum", x, b.operand(low, b.dtype))
+    return x if high is None else b.pointwise("minimum", x, b.operand(high, b.dtype))
+
+
+def clamp_keywords(b: GraphBuilder, x: SSAValue, *bounds: Operand | None, **named: Any) -> SSAValue:
+    low, high = (*bounds, None, None)[:2]
+    return clamp(b, x, named.get("min", low), named.get("max", high))
+
+
+def ignoring_nan(kind: str) -> Handler:
+    """fmax and fmin: a NaN loses."""
+
+    def handler(b: GraphBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
+        x, y = b.convert(x, b.dtype), b.convert(y, b.dtype)
+        chosen = b.pointwise(kind, x, y)
+        if not b.dtype.is_floating_point:
+            return chosen
+        chosen = b.select(b.pointwise("ne", y, y), x, chosen)
+        return b.select(b.pointwise("ne", x, x), y, chosen)
+
+    return handler
+
+
+def masked_fill(b: GraphBuilder, x: SSAValue, mask: SSAValue, value: Operand) -> SSAValue:
+    return b.select(b.convert(mask, torch.bool), b.operand(value, b.dtype), x)
+
+
+# --- predicates ---------------------------------------------------------------------------------
+
+
+def isnan(b: GraphBuilder, x: SSAValue) -> SSAValue:
+    if not dtype_of(x).is_floating_point:
+        return b.full(False, torch.bool, b.shape)
+    return b.pointwise("ne", x, x)
+
+
+def isinf(b: GraphBuilder, x: SSAValue) -> SSAValue:
+    if not dtype_of(x).is_floating_point:
+        return b.full(False, torch.bool, b.shape)
+    return b.pointwise("eq", b.pointwise("abs", x), b.full(math.inf, dtype_of(x)))
+
+
+def signbit(b: GraphBuilder, x: SSAValue) -> SSAValue:
+    dtype = dtype_of(x)
+    if dtype == torch.bool:
+        return b.full(False, torch.bool, b.shape)
+    if dtype.is_floating_point:
+        x = b.pointwise("copysign", b.full(1, dtype), x)
+    return b.pointwise("lt", x, b.full(0, dtype))
+
+
+def logical_not(b: GraphBuilder, x: SSAValue) -> SSAValue:
+    return b.pointwise("not", b.convert(x, torch.bool))
+
+
+def sign(b: GraphBuilder, x: SSAValue) -> SSAValue:
+    return x if dtype_of(x) == torch.bool else b.pointwise("sign", x)
+
+
+# --- activations --------------------------------------------------------------------------------
+
+
+def gelu(x: Term, approximate: str = "none") -> Term:
+    if approximate == "tanh":
+        cubed = x * x * x
+        inner = (x + cubed * 0.044715) * math.sqrt(2 / math.pi)
+        return x * 0.5 * (inner.apply("tanh") + 1)
+    return x * 0.5 * ((x * math.sqrt(0.5)).apply("erf") + 1)
+
+
+def silu(x: Term) -> Term:
+    return x * x.apply("sigmoid")
+
+
+def _either(condition: Term, then: Term, otherwise: Term) -> Term:
+    return condition.apply("select", then, otherwise)
+
+
+def leaky_relu(x: Term, slope: float = 0.01) -> Term:
+    return _either(x.apply("gt", 0), x, x * slope)
+
+
+def elu(x: Term, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Term:
+    negative = (x * input_scale).apply("expm1") * (alpha * scale)
+    return _either(x.apply("lt", 0), negative, x * scale)
+
+
+def hardtanh(b: GraphBuilder, x: SSAValue, low: Number = -1, high: Number = 1) -> SSAValue:
+    return clamp(b, x, low, high)
+
+
+def relu(b: GraphBuilder, x: SSAValue) -> SSAValue:
+    return clamp(b, x, 0)
+
+
+# --- the tables ---------------------------------------------------------------------------------
+
+_UNARY = (
+    "abs acos acosh asin asinh atan atanh cos cosh erf exp exp2 expm1 log log10 log1p log2 neg "
+    "reciprocal rsqrt sigmoid sin sinh sqrt tan tanh"
+).split()
+
+HANDLERS: Mapping[Any, Handler] = {
+    **{getattr(aten, name).default: unary(name) for name in _UNARY},
+    **{getattr(aten, name).default: rounding(name) for name in ("ceil", "floor", "round", "trunc")},
+    **{
+        getattr(getattr(aten, name), overload): arithmetic(name)
+        for name in ("add", "sub", "mul", "div")
+        for overload in ("Tensor", "Scalar")
+    },
+    **{
+        getattr(getattr(aten, name), overload): comparison(name)
+        for name in ("eq", "ne", "lt", "le", "gt", "ge")
+        for overload in ("Tensor", "Scalar")
+    },
+    **{
+        getattr(getattr(aten, f"bitwise_{name}"), overload): binary(name)
+        for name in ("and", "or", "xor")
+        for overload in ("Tensor", "Scalar")
+    },
+    **{getattr(aten, f"logical_{name}").default: logical(name) for name in ("and", "or", "xor")},
+    aten.true_divide.Tensor: arithmetic("div"),
+    aten.div.Tensor_mode: divide,
+    aten.div.Scalar_mode: divide,
+    aten.remainder.Tensor: binary("remainder"),
+    aten.remainder.Scalar: binary("remainder"),
+    aten.fmod.Tensor: binary("fmod"),
+    aten.fmod.Scalar: binary("fmod"),
+    aten.atan2.default: binary("atan2"),
+    aten.copysign.Tensor: binary("copysign"),
+    aten.copysign.Scalar: binary("copysign"),
+    aten.maximum.default: binary("maximum"),
+    aten.minimum.default: binary("minimum"),
+    aten.fmax.default: ignoring_nan("maximum"),
+    aten.fmin.default: ignoring_nan("minimum"),
+    aten.bitwise_not.default: unary("not"),
+    aten.bitwise_left_shift.Tensor: binary("shl"),
+    aten.bitwise_left_shift.Tensor_Scalar: binary("shl"),
+    aten.__lshift__.Scalar: binary("shl"),
+    aten.bitwise_right_shift.Tensor: binary("shr"),
+    aten.bitwise_right_shift.Tensor_Scalar: binary("shr"),
+    aten.__rshift__.Scalar: binary("shr"),
+    aten.pow.Tensor_Scalar: pow_scalar,
+    aten.pow.Tensor_Tensor: binary("pow"),
+    aten.pow.Scalar: binary("pow"),
+    prims.fma.default: fma,
+    aten.logical_not.default: logical_not,
+    aten.sign.default: sign,
+    aten.signbit.default: signbit,
+    aten.isnan.default: isnan,
+    aten.isinf.default: isinf,
+    aten.where.self: where,
+    aten.clamp.default: clamp_keywords,
+    aten.clamp.Tensor: clamp_keywords,
+    aten.masked_fill.Scalar: masked_fill,
+    aten.masked_fill.Tensor: masked_fill,
+    aten.gelu.default: composite(gelu),
+    aten.silu.default: composite(silu),
+    aten.leaky_relu.default: composite(leaky_relu),
+    aten.elu.default: composite(elu),
+    aten.hardtanh.default: hardtanh,
+    aten.relu.default: relu,
+}

@@ -1,0 +1,322 @@
+"""ATen operators that combine elements along dims: reductions, scans, softmax, normalisations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from xdsl.ir import SSAValue
+
+from lpu_mlir.dialects.expr import Expr, product
+from lpu_mlir.frontend.builder import GraphBuilder, Tensors, Term, dtype_of, rank, shape_of
+from lpu_mlir.frontend.types import opmath
+
+aten = torch.ops.aten
+Handler: TypeAlias = Callable[..., Tensors]
+Dims: TypeAlias = int | Sequence[int] | None
+
+
+def axes(x: SSAValue, dims: Dims) -> list[int]:
+    """Sorted non-negative dims; none given, or an empty list, means all."""
+    n = rank(x)
+    if dims is None or (not isinstance(dims, int) and not dims):
+        return list(range(n))
+    listed = [dims] if isinstance(dims, int) else dims
+    return sorted({dim % n if n else 0 for dim in listed} & set(range(n)))
+
+
+def reduced(b: GraphBuilder, kind: str, x: SSAValue, dims: Dims, keepdim: bool = False) -> SSAValue:
+    chosen = axes(x, dims)
+    result = b.reduce(kind, x, chosen)
+    return b.keep(result, shape_of(x), chosen) if keepdim else result
+
+
+def _combined(b: GraphBuilder, kind: str, x: Term, dims: Sequence[int]) -> Term:
+    """A reduction whose result broadcasts against `x`."""
+    return Term(b, b.keep(b.reduce(kind, x.value, dims), shape_of(x.value), dims))
+
+
+def count(x: SSAValue, dims: Sequence[int]) -> Expr:
+    """How many elements of `x` one element of the result stands for."""
+    shape = shape_of(x)
+    return product(shape[dim] for dim in dims)
+
+
+# --- sums, products, extremes -------------------------------------------------------------------
+
+
+def accumulation(kind: str) -> Handler:
+    """sum and prod: computed in the result's dtype."""
+
+    def handler(
+        b: GraphBuilder, x: SSAValue, dims: Dims = None, keepdim: bool = False, dtype: Any = None
+    ) -> SSAValue:
+        if b.dtype == torch.bool:  # only with dtype=torch.bool
+            kind_bool = {"add": "or", "mul": "and"}[kind]
+            return reduced(b, kind_bool, b.convert(x, torch.bool), dims, keepdim)
+        return reduced(b, kind, b.convert(x, b.dtype), dims, keepdim)
+
+    return handler
+
+
+def mean(
+    b: GraphBuilder, x: SSAValue, dims: Dims = None, keepdim: bool = False, dtype: Any = None
+) -> SSAValue:
+    value = b.convert(b.convert(x, b.dtype), opmath(b.dtype))
+    total = Term(b, reduced(b, "add", value, dims, keepdim))
+    return (total / count(x, axes(x, dims))).to(b.dtype).value
+
+
+def truth(kind: str) -> Handler:
+    """any and all; of uint8 they are uint8."""
+
+    def handler(b: GraphBuilder, x: SSAValue, dims: Dims = None, keepdim: bool = False) -> SSAValue:
+        return b.convert(reduced(b, kind, b.convert(x, torch.bool), dims, keepdim), b.dtype)
+
+    return handler
+
+
+_EXTREME_OF_BOOL = {"max": "or", "min": "and"}
+
+
+def _extreme_kind(kind: str, x: SSAValue) -> str:
+    return _EXTREME_OF_BOOL[kind] if dtype_of(x) == torch.bool else kind
+
+
+def extreme(kind: str) -> Handler:
+    """amax and amin."""
+
+    def handler(b: GraphBuilder, x: SSAValue, dims: Dims = None, keepdim: bool = False) -> SSAValue:
+        return reduced(b, _extreme_kind(kind, x), x, dims, keepdim)
+
+    return handler
+
+
+def _position(b: GraphBuilder, kind: str, x: SSAValue, dim: int, keepdim: bool) -> SSAValue:
+    if not rank(x):
+        return b.full(0, torch.int64)
+    [axis] = axes(x, dim)
+    ordered = b.convert(x, torch.uint8) if dtype_of(x) == torch.bool else x
+    result = b.arg_reduce(kind, ordered, axis)
+    return b.keep(result, shape_of(x), [axis]) if keepdim else result
+
+
+def extreme_at(kind: str) -> Handler:
+    """max.dim and min.dim: (values, indices)."""
+
+    def handler(b: GraphBuilder, x: SSAValue, dim: int, keepdim: bool = False) -> Tensors:
+        values = reduced(b, _extreme_kind(kind, x), x, dim, keepdim)
+        return values, _position(b, kind, x, dim, keepdim)
+
+    return handler
+
+
+def position(kind: str) -> Handler:
+    """argmax and argmin; without a dim, of the flattened tensor."""
+
+    def handler(
+        b: GraphBuilder, x: SSAValue, dim: int | None = None, keepdim: bool = False
+    ) -> SSAValue:
+        if dim is not None:
+            return _position(b, kind, x, dim, keepdim)
+        flat = b.reshape(x, [product(shape_of(x))])
+        return b.reshape(_position(b, kind, flat, 0, False), b.shape)
+
+    return handler
+
+
+# --- variance -----------------------------------------------------------------------------------
+
+
+def _moments(b: GraphBuilder, x: Term, dims: Sequence[int]) -> tuple[Term, Term]:
+    """(mean, sum of squared deviations), broadcasting against `x`; in two passes."""
+    average = _combined(b, "add", x, dims) / count(x.value, dims)
+    deviation = x - average
+    return average, _combined(b, "add", deviation * deviation, dims)
+
+
+def _var_mean(
+    b: GraphBuilder, x: SSAValue, dims: Dims, correction: float | None, keepdim: bool
+) -> tuple[SSAValue, SSAValue]:
+    dtype = opmath(b.dtype)
+    chosen = axes(x, dims)
+    average, squares = _moments(b, Term(b, b.convert(x, dtype)), chosen)
+    n = b.number(count(x, chosen), dtype)
+    divisor = Term(b, n) - float(1 if correction is None else correction)
+    variance = squares / divisor.apply("maximum", 0.0)
+    results = [variance.to(b.dtype).value, average.to(b.dtype).value]
+    shape = [Expr.const(1) if axis in chosen else e for axis, e in enumerate(shape_of(x))]
+    kept = shape if keepdim else [e for axis, e in enumerate(shape) if axis not in chosen]
+    return b.reshape(results[0], kept), b.reshape(results[1], kept)
+
+
+def var(
+    b: GraphBuilder,
+    x: SSAValue,
+    dims: Dims = None,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> SSAValue:
+    return _var_mean(b, x, dims, correction, keepdim)[0]
+
+
+def var_mean(
+    b: GraphBuilder,
+    x: SSAValue,
+    dims: Dims = None,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> Tensors:
+    return _var_mean(b, x, dims, correction, keepdim)
+
+
+# --- softmax ------------------------------------------------------------------------------------
+
+
+def _shifted(b: GraphBuilder, x: SSAValue, dim: int) -> tuple[Term, list[int]]:
+    dims = axes(x, dim)
+    wide = Term(b, b.convert(x, opmath(dtype_of(x))))
+    return wide - _combined(b, "max", wide, dims), dims
+
+
+def softmax(b: GraphBuilder, x: SSAValue, dim: int, half_to_float: bool) -> SSAValue:
+    shifted, dims = _shifted(b, x, dim)
+    exponentials = shifted.apply("exp")
+    return (exponentials / _combined(b, "add", exponentials, dims)).to(b.dtype).value
+
+
+def log_softmax(b: GraphBuilder, x: SSAValue, dim: int, half_to_float: bool) -> SSAValue:
+    shifted, dims = _shifted(b, x, dim)
+    total = _combined(b, "add", shifted.apply("exp"), dims)
+    return (shifted - total.apply("log")).to(b.dtype).value
+
+
+# --- scans --------------------------------------------------------------------------------------
+
+
+def scan(kind: str) -> Handler:
+    """cumsum and cumprod; half precision runs in f32 and every output is rounded once."""
+
+    def handler(b: GraphBuilder, x: SSAValue, dim: int, dtype: Any = None) -> SSAValue:
+        value = b.convert(b.convert(x, b.dtype), opmath(b.dtype))
+        if not rank(x):
+            return b.convert(value, b.dtype)
+        return b.convert(b.scan(kind, value, axes(x, dim)[0]), b.dtype)
+
+    return handler
+
+
+# --- normalisations -----------------------------------------------------------------------------
+
+
+def _affine(
+    b: GraphBuilder, x: Term, weight: SSAValue | None, bias: SSAValue | None, shape: Sequence[Expr]
+) -> Term:
+    """x * weight + bias, both reshaped to `shape`."""
+    dtype = dtype_of(x.value)
+    if weight is not None:
+        x = x * Term(b, b.reshape(b.convert(weight, dtype), shape))
+    if bias is not None:
+        x = x + Term(b, b.reshape(b.convert(bias, dtype), shape))
+    return x
+
+
+def layer_norm(
+    b: GraphBuilder,
+    x: SSAValue,
+    normalized: Sequence[Any],
+    weight: SSAValue | None,
+    bias: SSAValue | None,
+    eps: float,
+) -> Tensors:
+    """(normalised, mean, reciprocal standard deviation)."""
+    first = rank(x) - len(normalized)
+    dims = list(range(first, rank(x)))
+    wide = Term(b, b.convert(x, opmath(dtype_of(x))))
+    average, squares = _moments(b, wide, dims)
+    scale = (squares / count(x, dims) + eps).apply("rsqrt")
+    out = _affine(b, (wide - average) * scale, weight, bias, shape_of(x)[first:])
+    statistics = b.result_dtypes[1]
+    return out.to(b.dtype).value, average.to(statistics).value, scale.to(statistics).value
+
+
+def group_norm(
+    b: GraphBuilder,
+    x: SSAValue,
+    weight: SSAValue | None,
+    bias: SSAValue | None,
+    n: Any,
+    channels: Any,
+    area: Any,
+    groups: int,
+    eps: float,
+) -> Tensors:
+    """(normalised, mean, reciprocal standard deviation); x is [N, C, ...]."""
+    shape = shape_of(x)
+    size = product(shape[1:]).floordiv(groups)
+    grouped = b.reshape(b.convert(x, opmath(dtype_of(x))), [shape[0], groups, size])
+    average, squares = _moments(b, Term(b, grouped), [2])
+    scale = (squares / size + eps).apply("rsqrt")
+    flat = (Term(b, grouped) - average) * scale
+    per_channel = [shape[1], *[Expr.const(1)] * (len(shape) - 2)]
+    out = _affine(b, Term(b, b.reshape(flat.value, shape)), weight, bias, per_channel)
+    dtype = b.result_dtypes[1]
+    pair = [b.reshape(t.to(dtype).value, [shape[0], groups]) for t in (average, scale)]
+    return out.to(b.dtype).value, pair[0], pair[1]
+
+
+def batch_norm_inference(
+    b: GraphBuilder,
+    x: SSAValue,
+    weight: SSAValue | None,
+    bias: SSAValue | None,
+    running_mean: SSAValue,
+    running_var: SSAValue,
+    momentum: float,
+    eps: float,
+) -> Tensors:
+    """A scale and a shift per channel; the other two results are empty."""
+    dtype = opmath(dtype_of(x))
+    shape = [shape_of(x)[1], *[Expr.const(1)] * (rank(x) - 2)]
+    scale = (Term(b, b.convert(running_var, dtype)) + eps).apply("rsqrt")
+    if weight is not None:
+        scale = scale * Term(b, b.convert(weight, dtype))
+    shift = Term(b, b.convert(running_mean, dtype)) * scale
+    shift = shift.apply("neg") if bias is None else Term(b, b.convert(bias, dtype)) - shift
+    factors = [Term(b, b.reshape(t.value, shape)) for t in (scale, shift)]
+    out = (Term(b, b.convert(x, dtype)) * factors[0] + factors[1]).to(b.dtype).value
+    return out, *[b.full(0, d, [0]) for d in b.result_dtypes[1:]]
+
+
+HANDLERS: Mapping[Any, Handler] = {
+    aten.sum.default: lambda b, x, dtype=None: accumulation("add")(b, x),
+    aten.sum.dim_IntList: accumulation("add"),
+    aten.prod.default: lambda b, x, dtype=None: accumulation("mul")(b, x),
+    aten.prod.dim_int: accumulation("mul"),
+    aten.mean.default: lambda b, x, dtype=None: mean(b, x),
+    aten.mean.dim: mean,
+    aten.any.default: truth("or"),
+    aten.any.dim: truth("or"),
+    aten.any.dims: truth("or"),
+    aten.all.default: truth("and"),
+    aten.all.dim: truth("and"),
+    aten.all.dims: truth("and"),
+    aten.amax.default: extreme("max"),
+    aten.amin.default: extreme("min"),
+    aten.max.default: extreme("max"),
+    aten.min.default: extreme("min"),
+    aten.max.dim: extreme_at("max"),
+    aten.min.dim: extreme_at("min"),
+    aten.argmax.default: position("max"),
+    aten.argmin.default: position("min"),
+    aten.var.correction: var,
+    aten.var_mean.correction: var_mean,
+    aten._softmax.default: softmax,
+    aten._log_softmax.default: log_softmax,
+    aten.cumsum.default: scan("add"),
+    aten.cumprod.default: scan("mul"),
+    aten.native_layer_norm.default: layer_norm,
+    aten.native_group_norm.default: group_norm,
+    aten._native_batch_norm_legit_no_training.default: batch_norm_inference,
+}

@@ -1,0 +1,126 @@
+"""SymPy expressions of PyTorch's SymInts as `Expr`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+import sympy
+import torch
+
+from lpu_mlir.dialects.expr import Expr, product
+
+
+def expr(value: int | torch.SymInt) -> Expr:
+    """The value as an expression over symbols; ValueError if it has no such form."""
+    if isinstance(value, int):
+        return Expr.const(value)
+    return from_sympy(value.node.expr)
+
+
+def from_sympy(value: Any) -> Expr:
+    """Converts an integer-valued SymPy expression; ValueError if it has no such form."""
+    if isinstance(value, sympy.Integer):
+        return Expr.const(int(value))
+    if isinstance(value, sympy.Symbol):
+        return Expr.name(value.name)
+    rule = _RULES.get(type(value).__name__)
+    if rule is None:
+        raise ValueError(f"{value} is no integer expression that lpu_mlir knows")
+    return rule(*value.args)
+
+
+def _power(base: Any, exponent: Any) -> Expr:
+    if not isinstance(exponent, sympy.Integer) or int(exponent) < 0:
+        raise ValueError(f"{base}**{exponent} is no integer expression that lpu_mlir knows")
+    return product([from_sympy(base)] * int(exponent))
+
+
+def _modular_indexing(base: Any, divisor: Any, modulus: Any) -> Expr:
+    return from_sympy(base).floordiv(from_sympy(divisor)).mod(from_sympy(modulus))
+
+
+def _fraction(value: Any) -> tuple[Expr, Expr]:
+    """A rational-valued expression as numerator and positive constant or symbolic denominator."""
+    name = type(value).__name__
+    if name in ("IntTrueDiv", "FloatTrueDiv"):
+        top, bottom = map(_fraction, value.args)
+        return top[0] * bottom[1], top[1] * bottom[0]
+    if name in ("ToFloat", "Identity"):
+        return _fraction(value.args[0])
+    if name == "Mul":
+        parts = [_fraction(arg) for arg in value.args]
+        return product(p[0] for p in parts), product(p[1] for p in parts)
+    if isinstance(value, sympy.Float):
+        top, bottom = float(value).as_integer_ratio()
+        return Expr.const(top), Expr.const(bottom)
+    return from_sympy(value), Expr.const(1)
+
+
+def _floor(value: Any) -> Expr:
+    top, bottom = _fraction(value)
+    return top.floordiv(bottom)
+
+
+def _truncate(value: Any) -> Expr:
+    if not value.is_nonnegative:
+        raise ValueError(f"trunc({value}) of a value that may be negative is not supported")
+    return _floor(value)
+
+
+def _ceil(value: Any) -> Expr:
+    top, bottom = _fraction(value)
+    return top.ceildiv(bottom)
+
+
+def _extreme(combine: Callable[[Expr, Expr], Expr]) -> Callable[..., Expr]:
+    return lambda *args: reduce(combine, map(from_sympy, args))
+
+
+def _divide(lhs: Any, rhs: Any) -> Expr:
+    return from_sympy(lhs).floordiv(from_sympy(rhs))
+
+
+def _modulo(lhs: Any, rhs: Any) -> Expr:
+    return from_sympy(lhs).mod(from_sympy(rhs))
+
+
+_RULES: Mapping[str, Callable[..., Expr]] = {
+    "Add": lambda *args: sum(map(from_sympy, args), Expr.const(0)),
+    "Mul": lambda *args: product(map(from_sympy, args)),
+    "Pow": _power,
+    "PowByNatural": _power,
+    "FloorDiv": _divide,
+    "CleanDiv": _divide,
+    "CeilDiv": lambda lhs, rhs: from_sympy(lhs).ceildiv(from_sympy(rhs)),
+    "Mod": _modulo,
+    "PythonMod": _modulo,
+    "ModularIndexing": _modular_indexing,
+    "Min": _extreme(Expr.min),
+    "Max": _extreme(Expr.max),
+    "FloorToInt": _floor,
+    "TruncToInt": _truncate,
+    "CeilToInt": _ceil,
+    "Identity": from_sympy,
+    "LShift": lambda base, shift: from_sympy(base) * _power(sympy.Integer(2), shift),
+    "RShift": lambda base, shift: from_sympy(base).floordiv(_power(sympy.Integer(2), shift)),
+}
+"""SymPy class name -> rule on its arguments."""
+
+UNBOUNDED = -1
+
+
+def bounds(symbol: Any, shape_env: Any) -> tuple[int, int, int]:
+    """(smallest, largest or UNBOUNDED, likely) value of a symbol of the shape environment."""
+    interval = shape_env.var_to_range.get(symbol)
+    lower, upper = 0, UNBOUNDED
+    if interval is not None:
+        lower = int(interval.lower) if isinstance(interval.lower, sympy.Integer) else 0
+        finite = isinstance(interval.upper, sympy.Integer) and int(interval.upper) < 1 << 48
+        upper = int(interval.upper) if finite else UNBOUNDED
+    hint = shape_env.backed_var_to_val.get(symbol)
+    return lower, upper, max(lower, 1) if hint is None else int(hint)
+
+
+__all__ = ["bounds", "expr", "from_sympy"]

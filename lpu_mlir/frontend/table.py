@@ -1,0 +1,21 @@
+"""Every ATen overload that is native: overload -> the function that translates it.
+
+To add one: an entry in its family's table, a function, a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lpu_mlir.frontend import creation, indexing, matmul, pointwise, reduce, views
+from lpu_mlir.frontend.builder import Tensors
+
+HANDLERS: Mapping[Any, Callable[..., Tensors]] = {
+    **pointwise.HANDLERS,
+    **reduce.HANDLERS,
+    **views.HANDLERS,
+    **creation.HANDLERS,
+    **matmul.HANDLERS,
+    **indexing.HANDLERS,
+}
