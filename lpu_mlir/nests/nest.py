@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from lpu_mlir.dialects import lpu_loop
@@ -210,8 +211,8 @@ class _Writer:
         return Region(block)
 
 
-def write(nest: Nest, outs: Sequence[SSAValue]) -> NestOp:
-    """The operation that computes `nest` into the destinations `outs`."""
+def write_body(nest: Nest, outs: Sequence[SSAValue]) -> Region:
+    """The body that computes `nest` into the destinations `outs`."""
     block = Block()
     writer = _Writer([_Frame(block, frozenset(name for name, _ in nest.dims))])
     for check in nest.checks:
@@ -220,12 +221,12 @@ def write(nest: Nest, outs: Sequence[SSAValue]) -> NestOp:
     for store in nest.stores:
         indirect = [writer.value(i) for i in store.indirect]
         value = writer.value(store.value)
-        block.add_op(
-            lpu_loop.StoreOp(store.kind, value, outs[store.out], store.index, indirect)
-        )
-    results: list[Attribute] | None = None if _on_tensors(outs) else []
-    return NestOp(nest.dims, outs, Region(block), results)
+        block.add_op(lpu_loop.StoreOp(store.kind, value, outs[store.out], store.index, indirect))
+    return Region(block)
 
 
-def _on_tensors(outs: Sequence[SSAValue]) -> bool:
-    return all(out.type.name == "tensor" for out in outs)
+def write(nest: Nest, outs: Sequence[SSAValue]) -> NestOp:
+    """The operation that computes `nest` into the destinations `outs`."""
+    on_tensors = all(isinstance(out.type, TensorType) for out in outs)
+    results: list[Attribute] | None = None if on_tensors else []
+    return NestOp(nest.dims, outs, write_body(nest, outs), results)

@@ -13,8 +13,8 @@ _SCALARS = frozenset({"arith", "math"})
 
 LEVELS = {
     "graph": _EVERYWHERE | _SCALARS | {"lpu_graph"},
-    "loop": _EVERYWHERE | _SCALARS | {"lpu_loop", "memref"},
-    "kernel": _EVERYWHERE | _SCALARS | {"lpu_kernel", "memref"},
+    "loop": _EVERYWHERE | _SCALARS | {"lpu_loop", "lpu_host"},
+    "kernel": _EVERYWHERE | _SCALARS | {"lpu_kernel", "lpu_host"},
 }
 """Level -> the dialects whose operations it may contain."""
 

@@ -1,0 +1,357 @@
+"""Tensors become memrefs; nests, already destination-passing, get their destinations chosen.
+
+Results become arguments that the caller provides.  A nest writes in place when nobody reads the old
+value afterwards; a value that is written back to an argument is computed in the argument's buffer
+when every read of the old value comes before, else it is copied there at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from lpu_mlir.dialects import lpu_loop
+from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.dialects.lpu import (
+    HostCallOp,
+    ShapeAttr,
+    element_type,
+    extents,
+    memref_type,
+)
+from lpu_mlir.dialects.lpu_host import AllocOp
+from lpu_mlir.dialects.lpu_loop import Dim, LoadOp, NestOp, StoreOp, WriteBackOp
+from lpu_mlir.nests.nest import Nest, Store, write
+from lpu_mlir.nests.scalar import Scalars
+
+STRIDES = "lpu.strides"
+OUTPUTS = "lpu.outputs"
+
+
+# --- the order of reads and writes --------------------------------------------------------------
+
+
+def top_level(op: Operation, block: Block) -> Operation:
+    """The operation of `block` that contains `op`."""
+    while op.parent is not block:
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op
+
+
+@dataclass
+class Order:
+    """Positions of a block's operations, and who reads a tensor when."""
+
+    block: Block
+
+    def __post_init__(self) -> None:
+        self.position = {op: i for i, op in enumerate(self.block.ops)}
+
+    def readers(self, tensor: SSAValue, writer: Operation) -> Iterator[Operation]:
+        """Operations that read the tensor's elements; `writer` having it in outs reads nothing."""
+        for use in tensor.uses:
+            user = use.operation
+            if user is writer or isinstance(user, StoreOp):
+                continue
+            if isinstance(user, WriteBackOp) and use.index == 1:
+                continue
+            yield top_level(user, self.block)
+
+    def is_free(self, tensor: SSAValue, writer: Operation) -> bool:
+        """Whether `writer` may destroy the tensor: nobody reads it later, nor `writer` elsewhere
+        than at the element it stores."""
+        here = self.position[writer]
+        last = max((self.position[op] for op in self.readers(tensor, writer)), default=-1)
+        if last < here:
+            return True
+        return last == here and isinstance(writer, NestOp) and reads_in_step(writer, tensor)
+
+
+def reads_in_step(nest: NestOp, tensor: SSAValue) -> bool:
+    """Whether a nest reads `tensor` only at the element that it stores."""
+    stores = [op for op in nest.body.block.ops if isinstance(op, StoreOp)]
+    for op in nest.body.walk():
+        if not isinstance(op, LoadOp) or op.target is not tensor:
+            continue
+        if op.indirect or op.parent_op() is not nest:
+            return False
+        if any(store.indirect or store.index != op.index for store in stores):
+            return False
+    return True
+
+
+def reads(nest: NestOp) -> set[SSAValue]:
+    return {op.target for op in nest.body.walk() if isinstance(op, LoadOp)}
+
+
+def is_fresh(tensor: SSAValue) -> bool:
+    return isinstance(tensor.owner, lpu_loop.EmptyOp)
+
+
+def chain_end(value: SSAValue) -> SSAValue:
+    """What the last nest makes of `value`, each nest storing into the result of the one before."""
+    while True:
+        nests = [use for use in value.uses if isinstance(use.operation, NestOp)]
+        if len(nests) != 1:
+            return value
+        value = nests[0].operation.results[nests[0].index]
+
+
+# --- the rewrite --------------------------------------------------------------------------------
+
+
+class Bufferization:
+    """Rebuilds one function on memrefs."""
+
+    def __init__(self, function: func.FuncOp):
+        self.function = function
+        self.old = function.body.block
+        last = self.old.last_op
+        if not isinstance(last, func.ReturnOp):
+            message = "a function to bufferize must end in func.return"
+            function.emit_error(message, PassFailedException(message))
+        self.returned = list(self.old.last_op.operands) if self.old.last_op else []
+        self.written = {op.target: op.value for op in self.old.ops if isinstance(op, WriteBackOp)}
+        """Argument -> the value that its buffer must hold at the end."""
+        self.block = Block(arg_types=self.argument_types())
+        self.buffers: dict[SSAValue, SSAValue] = {}
+        self.results = self.block.args[len(self.old.args) :]
+        for old, new in zip(self.old.args, self.block.args, strict=False):
+            new.name_hint = old.name_hint
+            self.buffers[old] = new
+        self.copies: list[tuple[SSAValue, SSAValue]] = []
+        """(value, argument) pairs to copy at the end."""
+
+    def argument_types(self) -> list[Attribute]:
+        attrs = self.function.arg_attrs
+        strides = [attr.data.get(STRIDES) for attr in attrs] if attrs is not None else []
+        strides += [None] * (len(self.old.args) - len(strides))
+        types = [_memref(a.type, s) for a, s in zip(self.old.args, strides, strict=True)]
+        wanted = result_strides(self.function)
+        return types + [_memref(v.type, s) for v, s in zip(self.returned, wanted, strict=True)]
+
+    # --- choosing destinations ---
+    def sink_written(self) -> None:
+        """Moves a nest whose result only goes back to an argument behind the argument's reads."""
+        moved: set[SSAValue] = set()
+        for target, value in self.written.items():
+            nest = value.owner
+            alone = isinstance(nest, NestOp) and len(nest.outputs) == 1 and value.has_one_use()
+            if alone and is_fresh(nest.outs[0]) and not reads(nest) & moved:
+                nest.detach()
+                assert self.old.last_op is not None
+                self.old.insert_op_before(nest, self.old.last_op)
+                moved.add(target)
+
+    def choose(self) -> None:
+        """Chooses the buffer of every value that has to be in a given one."""
+        self.order = Order(self.old)
+        for target, value in self.written.items():
+            if not self.place(value, self.buffers[target], target):
+                self.copies.append((value, target))
+        for value, buffer in zip(self.returned, self.results, strict=True):
+            self.place(value, buffer, None)
+
+    def overwrites(self, nest: NestOp, tensor: SSAValue) -> bool:
+        """Whether a nest stores into the buffer of `tensor`, an operand of its outs."""
+        if isinstance(tensor.owner, Block) and self.written.get(tensor) is not chain_end(tensor):
+            return False
+        return self.order.is_free(tensor, nest)
+
+    def place(self, value: SSAValue, buffer: SSAValue, holds: SSAValue | None) -> bool:
+        """Lets `value` be computed in `buffer`, which holds the old value of an argument, if any."""
+        first = value
+        while isinstance(first.owner, NestOp):
+            out = first.owner.outs[list(first.owner.outputs).index(first)]
+            if is_fresh(out) or not self.overwrites(first.owner, out):
+                break
+            first = out
+        if first is holds:
+            return True
+        if first in self.buffers or not isinstance(first.owner, NestOp | func.CallOp):
+            return False
+        if holds is not None and not self.order.is_free(holds, first.owner):
+            return False
+        self.buffers[first] = buffer
+        return True
+
+    # --- rebuilding ---
+    def run(self) -> None:
+        self.sink_written()
+        self.choose()
+        for op in list(self.old.ops):
+            self.rebuild(op)
+        function = self.function
+        old = function.detach_region(function.body)
+        function.add_region(Region(self.block))
+        old.drop_all_references()
+        types = [arg.type for arg in self.block.args]
+        function.function_type = FunctionType.from_lists(types, [])
+        function.arg_attrs = None
+        function.res_attrs = None
+
+    def rebuild(self, op: Operation) -> None:
+        match op:
+            case lpu_loop.EmptyOp() | WriteBackOp():
+                pass
+            case NestOp():
+                self.rebuild_nest(op)
+            case func.CallOp():
+                self.rebuild_call(op)
+            case HostCallOp():
+                self.rebuild_host_call(op)
+            case func.ReturnOp():
+                self.finish()
+            case _:
+                message = f"'{op.name}' cannot be bufferized"
+                op.emit_error(message, PassFailedException(message))
+
+    def rebuild_host_call(self, op: HostCallOp) -> None:
+        """Host calls keep their results: PyTorch gives them storage."""
+        new = HostCallOp.create(
+            operands=[self.buffers[i] for i in op.operands],
+            result_types=[_memref(r.type, None) for r in op.results],
+            properties=dict(op.properties),
+        )
+        new.location = op.location
+        self.block.add_op(new)
+        self.buffers.update(zip(op.results, new.results, strict=True))
+
+    def alloc(self, type: Attribute) -> SSAValue:
+        op = AllocOp(memref_type(element_type(type), extents(type)))
+        self.block.add_op(op)
+        return op.output
+
+    def destination(self, nest: NestOp, out: SSAValue, result: SSAValue) -> SSAValue:
+        """The buffer that a nest stores into, holding the old elements it does not store."""
+        if not is_fresh(out) and self.overwrites(nest, out):
+            return self.buffers[out]
+        buffer = self.buffers.get(result)
+        if buffer is None:
+            buffer = self.alloc(out.type)
+        if not is_fresh(out):
+            self.copy(self.buffers[out], buffer)
+        return buffer
+
+    def rebuild_nest(self, nest: NestOp) -> None:
+        outs = [
+            self.destination(nest, out, result)
+            for out, result in zip(nest.outs, nest.outputs, strict=True)
+        ]
+        targets = dict(zip(nest.outs, outs, strict=True))
+        body = nest.detach_region(nest.body)
+        for inner in body.walk():
+            if isinstance(inner, LoadOp):
+                inner.operands[0] = self.buffers[inner.target]
+            elif isinstance(inner, StoreOp):
+                inner.operands[1] = targets[inner.target]
+        new = NestOp(nest.dims.data, outs, body, [])
+        new.location = nest.location
+        self.block.add_op(new)
+        self.buffers.update(zip(nest.outputs, outs, strict=True))
+
+    def rebuild_call(self, call: func.CallOp) -> None:
+        operands = [self.buffers[a] for a in call.arguments]
+        for result in call.results:
+            if result not in self.buffers:
+                self.buffers[result] = self.alloc(result.type)
+            operands.append(self.buffers[result])
+        new = func.CallOp(call.callee, operands, [])
+        new.location = call.location
+        self.block.add_op(new)
+
+    def finish(self) -> None:
+        """Copies what could not be computed in place: results first, for they mean old values."""
+        for value, buffer in zip(self.returned, self.results, strict=True):
+            if self.buffers[value] is not buffer:
+                self.copy(self.buffers[value], buffer)
+        held = {value: self.buffers[value] for value, _ in self.copies}
+        for value in held:
+            if value in self.written:  # an argument that is overwritten itself
+                held[value] = self.alloc(value.type)
+                self.copy(self.buffers[value], held[value])
+        for value, target in self.copies:
+            self.copy(held[value], self.buffers[target])
+        self.block.add_op(func.ReturnOp())
+
+    def copy(self, source: SSAValue, target: SSAValue) -> None:
+        scalars = Scalars()
+        dims: list[Dim] = []
+        point: list[Expr] = []
+        for extent in extents(target.type):
+            if extent == 1:
+                point.append(Expr.const(0))
+            else:
+                name = f"d{len(dims)}"
+                dims.append((name, extent))
+                point.append(Expr.name(name))
+        store = Store("replace", 0, tuple(point), (), scalars.load(source, point))
+        self.block.add_op(write(Nest(tuple(dims), (store,)), [target]))
+
+
+def _memref(type: Attribute, strides: Attribute | None) -> Attribute:
+    if not isinstance(type, TensorType):
+        return type
+    steps = strides.data if isinstance(strides, ShapeAttr) else None
+    return memref_type(element_type(type), extents(type), steps)
+
+
+def result_strides(function: func.FuncOp) -> list[ShapeAttr | None]:
+    """The strides that the function's results must have, from `lpu.outputs`; None: dense."""
+    found: list[ShapeAttr | None] = [None] * len(function.function_type.outputs)
+    outputs = function.attributes.get(OUTPUTS)
+    for output in outputs if isinstance(outputs, ArrayAttr) else ():
+        if not isinstance(output, DictionaryAttr):
+            continue
+        kind, index, strides = (output.data.get(key) for key in ("kind", "index", "strides"))
+        if kind == StringAttr("result") and isinstance(strides, ShapeAttr):
+            found[index.value.data] = strides
+    return found
+
+
+@dataclass(frozen=True)
+class BufferizePass(ModulePass):
+    """Turns the tensors of `lpu_loop` into memrefs.
+
+    Before:
+    ```mlir
+    func.func @f(%x: tensor<4xf32>, %counter: tensor<i64>) -> tensor<4xf32> {
+      %e = lpu_loop.empty : tensor<4xf32>
+      %y = lpu_loop.nest [d0 = 4] outs(%e : tensor<4xf32>) { … } -> tensor<4xf32>
+      func.return %y : tensor<4xf32>
+    }
+    ```
+    After:
+    ```mlir
+    func.func @f(%x: memref<4xf32, "shared_dram">, …, %0: memref<4xf32, "shared_dram">) {
+      lpu_loop.nest [d0 = 4] outs(%0 : memref<4xf32, "shared_dram">) { … }
+      func.return
+    }
+    ```
+    """
+
+    name = "bufferize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                Bufferization(function).run()
+        check_bufferized(op)
+
+
+def check_bufferized(module: ModuleOp) -> None:
+    """Fails if an operation still has a tensor."""
+    for op in module.walk():
+        if any(isinstance(value.type, TensorType) for value in (*op.operands, *op.results)):
+            message = f"'{op.name}' still has tensors after bufferize"
+            op.emit_error(message, PassFailedException(message))

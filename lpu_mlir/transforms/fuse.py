@@ -1,0 +1,328 @@
+"""Joins a nest into the nests that read its result, so that the result need not exist.
+
+Legality says whether the result's definition can stand where it is read; policy whether that moves
+fewer bytes; mechanics replaces the loads.  A matrix product is never computed twice, so it joins only
+a nest that reads each of its elements once: its epilogue.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from lpu_mlir.dialects import lpu_loop
+from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.dialects.lpu import element_bytes, element_type, extents, symbol_ranges, symbols
+from lpu_mlir.dialects.lpu_loop import NestOp
+from lpu_mlir.nests.nest import Nest, read, write_body
+from lpu_mlir.nests.scalar import Fold, Load, Node, Op, Pieces, Scalars, as_contraction, is_dim
+
+LOG = logging.getLogger("lpu_mlir.fuse")
+
+MAX_RECOMPUTATIONS = 2
+"""How many readers may each evaluate a transcendental function again."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A tensor given element by element: `value` in terms of one dim for each axis that has one."""
+
+    nest: Nest
+    axes: tuple[str | None, ...]
+
+    @property
+    def value(self) -> Node:
+        return self.nest.stores[0].value
+
+    def names(self, index: Iterable[Expr]) -> dict[str, Expr]:
+        """The substitution that moves the definition to another point."""
+        return {
+            axis: position
+            for axis, position in zip(self.axes, index, strict=True)
+            if axis is not None
+        }
+
+
+def definition(op: NestOp, nest: Nest) -> Definition | None:
+    """The definition of a nest's only result, if it has one."""
+    if len(nest.stores) != 1 or not isinstance(op.outs[0].owner, lpu_loop.EmptyOp):
+        return None
+    store = nest.stores[0]
+    if store.kind != "replace" or store.indirect:
+        return None
+    axes = [None if e.constant() == 0 else str(e) for e in store.index]
+    dims = [axis for axis in axes if axis is not None]
+    if sorted(dims) != sorted(name for name, _ in nest.dims):
+        return None
+    return Definition(nest, tuple(axes))
+
+
+# --- legality -----------------------------------------------------------------------------------
+
+
+def has_contraction(nest: Nest) -> bool:
+    return any(as_contraction(node) is not None for node in nest.nodes())
+
+
+def has_order(nest: Nest) -> bool:
+    """Whether a value depends on its place in a sequence (a scan, the position of an extreme)."""
+    return any(isinstance(node, Fold) and node.form != "fold" for node in nest.nodes())
+
+
+def visits_all_once(load: Load, consumer: Nest) -> bool:
+    """Whether the consumer's points and the loaded elements correspond one to one."""
+    dims = dict(consumer.dims)
+    seen = [str(e) for e in load.index if e.constant() != 0]
+    if sorted(seen) != sorted(dims):
+        return False
+    shape = extents(load.source.type)
+    return all(
+        dims[str(e)] == extent
+        for e, extent in zip(load.index, shape, strict=True)
+        if e.constant() != 0
+    )
+
+
+def splits_at_a_dim(position: Expr, consumer: Nest) -> bool:
+    """Whether a piecewise value changes at fixed points of one dim of the consumer."""
+    names = [name for name in position.names() if is_dim(name)]
+    if len(names) != 1 or names[0] not in dict(consumer.dims):
+        return False
+    coefficient = position.coefficient(names[0])
+    return coefficient is not None and coefficient == 1
+
+
+def reason_against(made: Definition, loads: Iterable[Load], consumer: Nest) -> str | None:
+    """Why a definition cannot stand in for these loads of one consumer; None if it can."""
+    loads = list(loads)
+    if has_order(made.nest):
+        return "its elements depend on one another"
+    once = len(loads) == 1 and visits_all_once(loads[0], consumer)
+    if not once and has_contraction(made.nest):
+        return "a matrix product would be computed more than once"
+    if not once and made.nest.checks:
+        return "its checks would not cover every element"
+    for load in loads:
+        if load.indirect:
+            return "it is read at positions that come from data"
+        names = made.names(load.index)
+        for node in made.nest.nodes():
+            if isinstance(node, Pieces) and not splits_at_a_dim(
+                node.position.substitute(names), consumer
+            ):
+                return "a piecewise value would be read inside a fold or across its pieces"
+    return None
+
+
+# --- policy -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Compares the bytes that move with and without a tensor, at the likely symbol values."""
+
+    hints: Mapping[str, int]
+    launch_bytes: int
+    """What starting a kernel costs, in bytes that could have moved meanwhile."""
+
+    def number(self, expr: Expr) -> int:
+        return max(0, expr.evaluate(self.hints))
+
+    def tensor_bytes(self, tensor: SSAValue) -> int:
+        elements = prod(self.number(extent) for extent in extents(tensor.type))
+        return elements * element_bytes(element_type(tensor.type))
+
+    def reads(self, nest: Nest) -> dict[SSAValue, int]:
+        """Bytes of each tensor that a nest reads."""
+        sizes = {name: self.number(extent) for name, extent in nest.dims}
+        nodes = nest.nodes()
+        for node in nodes:
+            if isinstance(node, Fold):
+                sizes.update((name, self.number(extent)) for name, extent in node.dims)
+        found: dict[SSAValue, int] = {}
+        for node in nodes:
+            if isinstance(node, Load):
+                whole = self.tensor_bytes(node.source)
+                touched = prod(sizes[name] for name in node.free) * element_bytes(
+                    element_type(node.source.type)
+                )
+                size = whole if node.indirect else min(whole, touched)
+                found[node.source] = max(found.get(node.source, 0), size)
+        return found
+
+    def reason_against(
+        self, tensor: SSAValue, made: Definition, consumers: list[Nest]
+    ) -> str | None:
+        """Why it does not pay to compute `tensor` where it is read; None if it does."""
+        inputs = self.reads(made.nest)
+        if not inputs:
+            return None
+        if len(consumers) > MAX_RECOMPUTATIONS and is_expensive(made.nest):
+            return f"{len(consumers)} nests would each evaluate an expensive function"
+        size = self.tensor_bytes(tensor)
+        kept = self.launch_bytes + size * (1 + len(consumers)) + sum(inputs.values())
+        joined = 0
+        for consumer in consumers:
+            already = self.reads(consumer)
+            joined += sum(
+                max(0, read - already.get(source, 0)) for source, read in inputs.items()
+            )
+        if joined <= kept:
+            return None
+        return f"the readers would read {joined} bytes instead of {kept}"
+
+
+def is_expensive(nest: Nest) -> bool:
+    return any(isinstance(node, Op) and node.op.name.startswith("math.") for node in nest.nodes())
+
+
+# --- mechanics ----------------------------------------------------------------------------------
+
+
+def join(made: Definition, tensor: SSAValue, consumer: Nest, scalars: Scalars) -> Nest:
+    """The consumer with every load of `tensor` replaced by its definition there."""
+    scalars.ranges.update(consumer.ranges())
+
+    def on_load(load: Load) -> Node | None:
+        if load.source is not tensor:
+            return None
+        return scalars.rewrite(made.value, made.names(load.index))
+
+    joined = consumer.rewrite(scalars, {}, on_load)
+    if not made.nest.checks:
+        return joined
+    load = next(n for n in consumer.nodes() if isinstance(n, Load) and n.source is tensor)
+    moved = made.nest.rewrite(scalars, made.names(load.index)).checks
+    return Nest(joined.dims, joined.stores, (*joined.checks, *moved))
+
+
+# --- the pass -----------------------------------------------------------------------------------
+
+
+class Fusion:
+    """All nests of one block as expressions, and who reads what."""
+
+    def __init__(self, block: Block, scalars: Scalars, policy: Policy):
+        self.scalars, self.policy = scalars, policy
+        self.nests = {op: read(op, scalars) for op in block.ops if isinstance(op, NestOp)}
+        self.readers: dict[SSAValue, dict[NestOp, None]] = {}
+        self.changed: dict[NestOp, None] = {}
+        for op in self.nests:
+            self.note_reads(op)
+
+    def loads(self, op: NestOp) -> list[Load]:
+        return [node for node in self.nests[op].nodes() if isinstance(node, Load)]
+
+    def note_reads(self, op: NestOp) -> None:
+        for load in self.loads(op):
+            self.readers.setdefault(load.source, {})[op] = None
+
+    def run(self) -> None:
+        """Joins to a fixpoint: a product's readers may become one when they have been joined."""
+        order = list(self.nests)
+        while any([self.try_join(op) for op in list(self.nests) if len(op.outputs) == 1]):
+            pass
+        for op in self.changed:
+            self.rewrite(op)
+        for op in reversed([op for op in order if op not in self.nests]):
+            empty = op.outs[0].owner
+            Rewriter.erase_op(op)
+            if isinstance(empty, lpu_loop.EmptyOp) and not empty.output.uses:
+                Rewriter.erase_op(empty)
+
+    def try_join(self, op: NestOp) -> bool:
+        tensor = op.outputs[0]
+        why_not = self.reason_against(op, tensor)
+        LOG.debug("%s: %s", tensor.name_hint or tensor, why_not or "fused into its readers")
+        if why_not is not None:
+            return False
+        made = definition(op, self.nests[op])
+        assert made is not None
+        for reader in self.readers.pop(tensor):
+            self.nests[reader] = join(made, tensor, self.nests[reader], self.scalars)
+            self.changed[reader] = None
+            self.note_reads(reader)
+        for readers in self.readers.values():
+            readers.pop(op, None)
+        del self.nests[op]
+        self.changed.pop(op, None)
+        return True
+
+    def reason_against(self, op: NestOp, tensor: SSAValue) -> str | None:
+        made = definition(op, self.nests[op])
+        if made is None:
+            return "it is written in parts"
+        if not all(isinstance(use.operation, lpu_loop.LoadOp) for use in tensor.uses):
+            return "it is needed as a tensor"
+        readers = list(self.readers.get(tensor, ()))
+        if not readers:
+            return "nobody reads it"
+        if len(readers) > 1 and has_contraction(made.nest):
+            return "a matrix product with several readers"
+        for reader in readers:
+            loads = [load for load in self.loads(reader) if load.source is tensor]
+            why_not = reason_against(made, loads, self.nests[reader])
+            if why_not is not None:
+                return why_not
+        return self.policy.reason_against(tensor, made, [self.nests[r] for r in readers])
+
+    def rewrite(self, op: NestOp) -> None:
+        """Gives the operation its new body; the operation stays, for others name its result."""
+        body = write_body(self.nests[op], list(op.outs))
+        op.detach_region(0).drop_all_references()
+        op.add_region(body)
+
+
+def fuse_block(function: func.FuncOp, launch_bytes: int) -> None:
+    hints = {s.symbol.data: s.hint.data for s in symbols(function)}
+    scalars = Scalars(dict(symbol_ranges(function)))
+    fusion = Fusion(function.body.block, scalars, Policy(hints, launch_bytes))
+    fusion.run()
+
+
+@dataclass(frozen=True)
+class FusePass(ModulePass):
+    """Fuses nests of `lpu_loop` vertically: producers into their readers.
+
+    Before:
+    ```mlir
+    %1 = lpu_loop.nest [d0 = 8] outs(%e0 : tensor<8xf32>) {
+      %x = lpu_loop.load %a[d0] : tensor<8xf32>
+      %y = math.exp %x : f32
+      lpu_loop.store "replace" %y, %e0[d0] : f32, tensor<8xf32>
+    } -> tensor<8xf32>
+    %2 = lpu_loop.nest [d0 = 8] outs(%e1 : tensor<8xf32>) {
+      %x = lpu_loop.load %1[d0] : tensor<8xf32>
+      %y = arith.negf %x : f32
+      lpu_loop.store "replace" %y, %e1[d0] : f32, tensor<8xf32>
+    } -> tensor<8xf32>
+    ```
+    After:
+    ```mlir
+    %2 = lpu_loop.nest [d0 = 8] outs(%e1 : tensor<8xf32>) {
+      %x = lpu_loop.load %a[d0] : tensor<8xf32>
+      %y = math.exp %x : f32
+      %z = arith.negf %y : f32
+      lpu_loop.store "replace" %z, %e1[d0] : f32, tensor<8xf32>
+    } -> tensor<8xf32>
+    ```
+    """
+
+    name = "fuse"
+
+    launch_bytes: int = 65536
+    """What one more kernel costs, in bytes moved."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                fuse_block(function, self.launch_bytes)
