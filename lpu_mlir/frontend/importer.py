@@ -35,7 +35,6 @@ from lpu_mlir.dialects.expr import Expr, Range, nonnegative, product
 from lpu_mlir.dialects.lpu import (
     SYMBOLS,
     HostCallOp,
-    ShapeAttr,
     SymbolAttr,
     element_type,
     extents,
@@ -51,8 +50,8 @@ from lpu_mlir.frontend.outputs import (
     OUTPUTS,
     OutputWriter,
     dense_order,
+    layout_attrs,
     storage_base,
-    unusual_strides,
 )
 from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, from_sympy
 from lpu_mlir.frontend.table import HANDLERS
@@ -60,7 +59,6 @@ from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 
 aten = torch.ops.aten
 Fallback = Literal["host", "error"]
-STRIDES = "lpu.strides"
 BINDS = "lpu.binds"
 """Attribute of a host call: names of the symbols that its integer results bind, in order."""
 
@@ -217,6 +215,7 @@ class _Importer:
             FunctionType.from_lists(self.argument_types, [r.type for r in writer.results]),
             Region(self.block),
             arg_attrs=ArrayAttr(self.argument_attrs),
+            res_attrs=ArrayAttr(writer.result_attrs),
         )
         func.attributes[SYMBOLS] = ArrayAttr(list(self.symbols.declared.values()))
         func.attributes[OUTPUTS] = described
@@ -240,11 +239,9 @@ class _Importer:
 
     def _tensor_argument(self, node: fx.Node, val: torch.Tensor) -> int:
         type_ = self._type(node, val)
-        strides = unusual_strides(extents(type_), self.symbols.extents(val.stride()))
         self.argument_types.append(type_)
-        self.argument_attrs.append(
-            DictionaryAttr({} if strides is None else {STRIDES: ShapeAttr(strides)})
-        )
+        strides = self.symbols.extents(val.stride())
+        self.argument_attrs.append(layout_attrs(extents(type_), strides))
         self.arguments[node] = len(self.argument_types) - 1
         return self.arguments[node]
 

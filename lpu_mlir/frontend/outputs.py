@@ -2,8 +2,8 @@
 
 The function's attribute `lpu.outputs` is an array with one dictionary for each output:
 
-    {kind = "result", index = 0, strides = #lpu.shape<[1, 4]>}
-        the function's result; `strides` (in elements) only when it is not dense in row-major order
+    {kind = "result", index = 0}
+        the function's result
     {kind = "argument", index = 3}
         the argument's tensor itself, after all write-backs
     {kind = "view", of = "result", index = 0, shape = .., strides = .., offset = #lpu.expr<4>}
@@ -13,9 +13,10 @@ The function's attribute `lpu.outputs` is an array with one dictionary for each 
     {kind = "literal", value = true}                a bool or float constant
     {kind = "none"}
 
-A graph output that is a view of an intermediate is a result of its own, unless another output
-shares its storage or its elements overlap (expand): then the base is the result and the output a
-view of it.
+A result that is not dense in row-major order has its strides (in elements) in the result attribute
+`lpu.strides`, as arguments do.  A graph output that is a view of an intermediate is a result of its
+own, unless another output shares its storage or its elements overlap (expand): then the base is the
+result and the output a view of it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from lpu_mlir.dialects.lpu import ExprAttr, ShapeAttr, i64
 from lpu_mlir.frontend.builder import FloatScalar
 
 OUTPUTS = "lpu.outputs"
+STRIDES = "lpu.strides"
 COPY_ = torch.ops.aten.copy_.default
 
 
@@ -108,6 +110,12 @@ def dense_order(
     return order if unusual_strides(*moved) is None else None
 
 
+def layout_attrs(shape: Sequence[Expr], strides: Sequence[Expr]) -> DictionaryAttr:
+    """The attributes of an argument or result with these strides."""
+    used = unusual_strides(shape, strides)
+    return DictionaryAttr({} if used is None else {STRIDES: ShapeAttr(used)})
+
+
 def index_attr(value: int) -> IntegerAttr:
     return IntegerAttr(value, i64)
 
@@ -131,6 +139,7 @@ class OutputWriter:
         self.ranges = ranges
         self.extents = extents
         self.results: list[SSAValue] = []
+        self.result_attrs: list[DictionaryAttr] = []
         self.result_of: dict[fx.Node, int] = {}
 
     def write(self, outputs: Sequence[Any]) -> ArrayAttr:
@@ -150,8 +159,10 @@ class OutputWriter:
             case float():
                 return {"kind": StringAttr("literal"), "value": FloatAttr(value, f64)}
             case FloatScalar():
-                self.results.append(value.value)
-                return {"kind": StringAttr("number"), "index": index_attr(len(self.results) - 1)}
+                return {
+                    "kind": StringAttr("number"),
+                    "index": index_attr(self._append(value.value)),
+                }
             case _:
                 return self._tensor(output, sharing)
 
@@ -165,26 +176,23 @@ class OutputWriter:
             return self._view(node, base, "argument", index)
         shape, strides = self._layout(node)
         if whole or (sharing[base] == 1 and nesting(shape, strides, self.ranges) is not None):
-            return self._result(node)
+            return {"kind": StringAttr("result"), "index": index_attr(self._index(node))}
         return self._view(node, base, "result", self._index(base))
 
     def _index(self, node: fx.Node) -> int:
         if node not in self.result_of:
-            self.result_of[node] = len(self.results)
-            self.results.append(self.environment[node])
+            self.result_of[node] = self._append(self.environment[node])
+            self.result_attrs[-1] = layout_attrs(*self._layout(node))
         return self.result_of[node]
+
+    def _append(self, value: SSAValue) -> int:
+        self.results.append(value)
+        self.result_attrs.append(DictionaryAttr({}))
+        return len(self.results) - 1
 
     def _layout(self, node: fx.Node) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         val = node.meta["val"]
         return self.extents(val.shape), self.extents(val.stride())
-
-    def _result(self, node: fx.Node) -> dict[str, Attribute]:
-        strides = unusual_strides(*self._layout(node))
-        described: dict[str, Attribute] = {
-            "kind": StringAttr("result"),
-            "index": index_attr(self._index(node)),
-        }
-        return described if strides is None else {**described, "strides": ShapeAttr(strides)}
 
     def _view(self, node: fx.Node, base: fx.Node, of: str, index: int) -> dict[str, Attribute]:
         shape, strides = self._layout(node)

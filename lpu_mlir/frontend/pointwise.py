@@ -1,7 +1,7 @@
 """ATen operators that work element by element.
 
-A `pointwise` on bf16 or f16 computes in f32 and rounds once.  What eager rounds once
-is therefore either a single pointwise operation, or converted to f32, computed there, converted back.
+A `pointwise` on bf16 or f16 computes in f32 and rounds once.  What eager rounds once is therefore a
+single pointwise operation, or is converted to f32, computed there and converted back.
 """
 
 from __future__ import annotations

@@ -1,0 +1,320 @@
+"""
+Runs functions of `lpu_graph` on tensors with PyTorch: the oracle for the importer and graph passes.
+
+One table from operation to function. Half precision is computed in f32 and rounded once, which is
+what the dialect says.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pkgutil import resolve_name
+
+import torch
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from lpu_mlir.dialects import lpu_graph as g
+from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
+from lpu_mlir.frontend import ExtentInput, FloatInput, ImportedGraph, TensorInput
+from lpu_mlir.frontend.arguments import decode_arguments
+from lpu_mlir.frontend.importer import BINDS
+from lpu_mlir.frontend.outputs import OUTPUTS, STRIDES
+from lpu_mlir.frontend.types import DTYPES, HALVES
+
+Tensor = torch.Tensor
+Symbols = dict[str, int]
+
+
+def floordiv(x: Tensor, y: Tensor) -> Tensor:
+    return torch.div(x, y, rounding_mode="floor")
+
+
+def truncdiv(x: Tensor, y: Tensor) -> Tensor:
+    return torch.div(x, y, rounding_mode="trunc")
+
+
+def fma(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    wide = x.double() * y.double() + z.double()
+    return wide.to(x.dtype)
+
+
+def add(x: Tensor, y: Tensor) -> Tensor:
+    return torch.logical_xor(x, y) if x.dtype == torch.bool else torch.add(x, y)
+
+
+POINTWISE: Mapping[str, Callable[..., Tensor]] = {
+    **{
+        name: getattr(torch, name)
+        for name in (
+            "acos acosh asin asinh atan atan2 atanh abs ceil copysign cos cosh div eq erf exp exp2 "
+            "expm1 floor fmod ge gt le log log10 log1p log2 lt maximum minimum mul ne neg pow "
+            "reciprocal remainder round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
+        ).split()
+    },
+    "add": add,
+    "and": torch.bitwise_and,
+    "floordiv": floordiv,
+    "fma": fma,
+    "not": torch.bitwise_not,
+    "or": torch.bitwise_or,
+    "select": torch.where,
+    "shl": torch.bitwise_left_shift,
+    "shr": torch.bitwise_right_shift,
+    "truncdiv": truncdiv,
+    "xor": torch.bitwise_xor,
+}
+
+REDUCE: Mapping[str, Callable[[Tensor, int], Tensor]] = {
+    "add": lambda x, dim: x.sum(dim, dtype=x.dtype),
+    "mul": lambda x, dim: x.prod(dim, dtype=x.dtype),
+    "max": torch.amax,
+    "min": torch.amin,
+    "and": torch.all,
+    "or": torch.any,
+    "xor": lambda x, dim: x.sum(dim) % 2 == 1,
+}
+
+
+def wide(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in HALVES else x
+
+
+class Evaluator:
+    """Evaluates one function for given symbols; calls go to other functions of the module."""
+
+    def __init__(self, func: FuncOp, symbols: Symbols):
+        self.func = func
+        self.symbols = symbols
+        self.written: dict[int, Tensor] = {}
+        self.values: dict[SSAValue, Tensor] = {}
+
+    def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        block = self.func.body.block
+        for argument, tensor in zip(block.args, arguments, strict=True):
+            self.bind(argument, tensor)
+        for op in block.ops:
+            operands = [self.values[operand] for operand in op.operands]
+            if isinstance(op, ReturnOp):
+                return operands
+            results = TABLE[type(op)](self, op, *operands)
+            results = results if isinstance(results, list) else [results]
+            for value, tensor in zip(op.results, results, strict=True):
+                self.bind(value, tensor)
+        raise AssertionError("no return")
+
+    def bind(self, value: SSAValue, tensor: Tensor) -> None:
+        """Stores a value, having checked that it is what its type says."""
+        for expected, got in zip(extents(value.type), tensor.shape, strict=True):
+            name = str(expected)
+            if expected == Expr.name(name):
+                self.symbols.setdefault(name, got)
+            assert expected.evaluate(self.symbols) == got, (value, tensor.shape)
+        assert DTYPES[element_type(value.type)] == tensor.dtype, (value, tensor.dtype)
+        self.values[value] = tensor
+
+    def shape(self, op: Operation) -> list[int]:
+        return [e.evaluate(self.symbols) for e in extents(op.results[0].type)]
+
+    def dtype(self, op: Operation) -> torch.dtype:
+        return DTYPES[element_type(op.results[0].type)]
+
+
+def pointwise(_: Evaluator, op: g.PointwiseOp, *inputs: Tensor) -> Tensor:
+    result = POINTWISE[op.kind.data](*map(wide, inputs))
+    return result if result.dtype == torch.bool else result.to(inputs[-1].dtype)
+
+
+def reduce(e: Evaluator, op: g.ReduceOp, x: Tensor) -> Tensor:
+    dtype, x = x.dtype, wide(x)
+    for dim in sorted(op.dims.data, reverse=True):
+        x = REDUCE[op.kind.data](x, dim)
+    return x.to(dtype)
+
+
+def arg_reduce(e: Evaluator, op: g.ArgReduceOp, x: Tensor) -> Tensor:
+    return getattr(torch, f"arg{op.kind.data}")(x, op.dim.value.data)
+
+
+def scan(e: Evaluator, op: g.ScanOp, x: Tensor) -> Tensor:
+    function = {"add": torch.cumsum, "mul": torch.cumprod}[op.kind.data]
+    return function(x, op.dim.value.data).to(x.dtype)
+
+
+def matmul(e: Evaluator, op: g.MatmulOp, x: Tensor, y: Tensor) -> Tensor:
+    lhs, rhs = (
+        wide(v).transpose(-1, -2) if flip else wide(v)
+        for v, flip in zip((x, y), op.transposes, strict=True)
+    )
+    return torch.matmul(lhs, rhs).to(x.dtype)
+
+
+def slice_(e: Evaluator, op: g.SliceOp, x: Tensor) -> Tensor:
+    for dim, (start, step, size) in enumerate(
+        zip(op.starts.data, op.steps.data, e.shape(op), strict=True)
+    ):
+        index = start.evaluate(e.symbols) + step * torch.arange(size)
+        assert not size or (index.min() >= 0 and index.max() < x.shape[dim]), op
+        x = x.index_select(dim, index)
+    return x
+
+
+def pad(e: Evaluator, op: g.PadOp, x: Tensor) -> Tensor:
+    result = torch.full(e.shape(op), op.value.value.data, dtype=x.dtype)
+    inside = result
+    for dim, (low, size) in enumerate(zip(op.low.data, x.shape, strict=True)):
+        inside = inside.narrow(dim, low.evaluate(e.symbols), size)
+    inside.copy_(x)
+    return result
+
+
+def indexed(op: g.IndexedOp, x: Tensor, indices: Sequence[Tensor]) -> Tensor:
+    """Flat positions in `x` of the window that the indices address; IndexError if outside."""
+    dims, at, count = op.dims.data, op.at.value.data, indices[0].dim()
+    kept = [dim for dim in range(x.dim()) if dim not in dims]
+    rank = len(kept) + count
+    flat = torch.zeros((1,) * rank, dtype=torch.int64)
+    for axis, dim in enumerate(kept):
+        place = axis if axis < at else axis + count
+        shape = [-1 if i == place else 1 for i in range(rank)]
+        flat = flat + torch.arange(x.shape[dim]).reshape(shape) * x.stride(dim)
+    for index, dim in zip(indices, dims, strict=True):
+        if index.numel() and not (index.min() >= 0 and index.max() < x.shape[dim]):
+            raise IndexError(f"index out of range [0, {x.shape[dim]})")
+        place = [1] * at + list(index.shape) + [1] * (len(kept) - at)
+        flat = flat + index.reshape(place) * x.stride(dim)
+    return flat
+
+
+def gather(e: Evaluator, op: g.GatherOp, x: Tensor, *indices: Tensor) -> Tensor:
+    return x.contiguous().flatten()[indexed(op, x.contiguous(), indices)]
+
+
+def scatter(e: Evaluator, op: g.ScatterOp, updates: Tensor, x: Tensor, *indices: Tensor) -> Tensor:
+    flat = indexed(op, x.contiguous(), indices).flatten()
+    result = x.contiguous().flatten().clone()
+    if op.kind.data == "add":
+        wider = wide(result).index_add(0, flat, wide(updates.flatten()))
+        return wider.to(x.dtype).reshape(x.shape)
+    return result.index_copy(0, flat, updates.flatten()).reshape(x.shape)
+
+
+def write_back(e: Evaluator, op: g.WriteBackOp, value: Tensor, target: Tensor) -> list[Tensor]:
+    e.written[op.target.index] = value
+    return []
+
+
+def host_call(e: Evaluator, op: HostCallOp, *inputs: Tensor) -> list[Tensor]:
+    args, kwargs = decode_arguments(op.arguments.data, inputs, e.symbols)
+    result = resolve_name(f"torch:ops.{op.overload.data}")(*args, **kwargs)
+    results = list(result) if isinstance(result, list | tuple) else [result]
+    numbers = [r for r in results if isinstance(r, int)]
+    for name, number in zip(op.attributes.get(BINDS, ()), numbers, strict=True):
+        e.symbols[name.data] = number
+    return [r for r in results if isinstance(r, Tensor)]
+
+
+def call(e: Evaluator, op: CallOp, *inputs: Tensor) -> list[Tensor]:
+    module = e.func.parent_op()
+    assert isinstance(module, ModuleOp)
+    [callee] = [f for f in module.ops if f.sym_name.data == op.callee.root_reference.data]
+    inner = Evaluator(callee, dict(e.symbols))
+    results = inner.run(inputs)
+    for index, value in inner.written.items():
+        e.written[op.operands[index].index] = value
+    return results
+
+
+TABLE: Mapping[type[Operation], Callable[..., Tensor | list[Tensor]]] = {
+    g.FullOp: lambda e, op: torch.full(e.shape(op), op.value.value.data, dtype=e.dtype(op)),
+    g.ExtentOp: lambda e, op: torch.tensor(op.value.data.evaluate(e.symbols)),
+    g.IotaOp: lambda e, op: (
+        torch.arange(e.shape(op)[op.dim.value.data])
+        .reshape([-1 if i == op.dim.value.data else 1 for i in range(len(e.shape(op)))])
+        .expand(e.shape(op))
+    ),
+    g.PointwiseOp: pointwise,
+    g.ConvertOp: lambda e, op, x: x.to(e.dtype(op)),
+    g.ReduceOp: reduce,
+    g.ArgReduceOp: arg_reduce,
+    g.ScanOp: scan,
+    g.MatmulOp: matmul,
+    g.ReshapeOp: lambda e, op, x: x.reshape(e.shape(op)),
+    g.TransposeOp: lambda e, op, x: x.permute(op.permutation.data),
+    g.BroadcastOp: lambda e, op, x: x.expand(e.shape(op)),
+    g.SliceOp: slice_,
+    g.PadOp: pad,
+    g.ConcatOp: lambda e, op, *xs: torch.cat(xs, op.dim.value.data),
+    g.GatherOp: gather,
+    g.ScatterOp: scatter,
+    g.WriteBackOp: write_back,
+    HostCallOp: host_call,
+    CallOp: call,
+}
+
+
+def run(imported: ImportedGraph, inputs: Sequence[object]) -> list[object]:
+    """What the FX graph returns for these inputs, written-to inputs included."""
+    symbols: Symbols = {}
+    arguments: list[Tensor] = []
+    for described, value in zip(imported.inputs, inputs, strict=True):
+        match described:
+            case TensorInput():
+                arguments.append(value)
+            case FloatInput():
+                arguments.append(torch.tensor(value, dtype=torch.float64))
+            case ExtentInput() if described.value.constant() is None:
+                symbols[str(described.value)] = value
+            case _:
+                pass
+    arguments += imported.constants
+    evaluator = Evaluator(imported.func, symbols)
+    results = evaluator.run(arguments)
+    results = [
+        laid_out(result, attrs.data, evaluator.symbols)
+        for result, attrs in zip(results, imported.func.res_attrs or (), strict=True)
+    ]
+    for index, value in evaluator.written.items():
+        arguments[index].copy_(value.clone())
+    return [
+        output(d.data, results, arguments, evaluator.symbols)
+        for d in imported.func.attributes[OUTPUTS]
+    ]
+
+
+def laid_out(result: Tensor, attrs, symbols: Symbols) -> Tensor:
+    """A fresh tensor with the strides that the result attribute asks for."""
+    fresh = torch.empty(result.shape, dtype=result.dtype)
+    if STRIDES in attrs:
+        strides = [e.evaluate(symbols) for e in attrs[STRIDES].data]
+        fresh = torch.empty_strided(result.shape, strides, dtype=result.dtype)
+    return fresh.copy_(result)
+
+
+def output(described, results, arguments, symbols: Symbols) -> object:
+    def shape(name: str) -> list[int]:
+        return [e.evaluate(symbols) for e in described[name].data]
+
+    match described["kind"].data:
+        case "result":
+            dense = results[described["index"].value.data]
+            if "strides" not in described:
+                return dense.contiguous()
+            return torch.empty_strided(dense.shape, shape("strides"), dtype=dense.dtype).copy_(
+                dense
+            )
+        case "argument":
+            return arguments[described["index"].value.data]
+        case "view":
+            source = results if described["of"].data == "result" else arguments
+            base = source[described["index"].value.data]
+            offset = base.storage_offset() + described["offset"].data.evaluate(symbols)
+            return base.as_strided(shape("shape"), shape("strides"), offset)
+        case "extent":
+            return described["value"].data.evaluate(symbols)
+        case "number":
+            return results[described["index"].value.data].item()
+        case "literal":
+            return described["value"].value.data
+        case _:
+            return None
