@@ -31,7 +31,8 @@ def check_level(op: Operation, level: str) -> None:
     for inner in op.walk():
         name = inner.op_name.data if isinstance(inner, UnregisteredOp) else inner.name
         if name.partition(".")[0] not in allowed:
-            message = f"'{name}' may not occur at the {level} level"
+            expected = ", ".join(sorted(allowed))
+            message = f"'{name}' may not occur at the {level} level, which has only {expected}"
             inner.emit_error(message, PassFailedException(message))
 
 

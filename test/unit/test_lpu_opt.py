@@ -12,6 +12,7 @@ from xdsl.dialects.test import Test
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
+import lpu_mlir
 from lpu_mlir.dialects import get_all_dialects
 from lpu_mlir.tools.lpu_opt import LpuOptMain, main
 from lpu_mlir.transforms import get_all_passes
@@ -65,6 +66,11 @@ print("torch" in sys.modules)
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
     )
     assert run.stdout == "False\n"
+
+
+def test_unknown_name_in_the_package():
+    with pytest.raises(AttributeError, match="'lpu_mlir' has no attribute 'kernel_engineer'"):
+        _ = lpu_mlir.kernel_engineer
 
 
 def test_dominance_is_verified_after_parsing(tmp_path: Path):

@@ -18,7 +18,7 @@ func.func @fallback(%a: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// CHECK: 'test.op' may not occur at the loop level
+// CHECK: 'test.op' may not occur at the loop level, which has only arith, builtin, func,
 builtin.module {
   func.func @nested(%a: memref<4xf32>) {
     "test.op"(%a) : (memref<4xf32>) -> ()
