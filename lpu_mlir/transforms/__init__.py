@@ -7,6 +7,9 @@ from pkgutil import resolve_name
 from xdsl.passes import ModulePass
 
 PASSES = {
+    "bufferize": "lpu_mlir.transforms.bufferize:BufferizePass",
+    "fuse": "lpu_mlir.transforms.fuse:FusePass",
+    "graph-to-loop": "lpu_mlir.transforms.graph_to_loop:GraphToLoopPass",
     "outline": "lpu_mlir.transforms.outline:OutlinePass",
     "verify-dominance": "lpu_mlir.transforms.verify_dominance:VerifyDominancePass",
     "verify-level": "lpu_mlir.transforms.verify_level:VerifyLevelPass",
