@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -55,26 +55,30 @@ class Nest:
     def ranges(self) -> dict[str, Range]:
         return {name: (Expr.const(0), extent - 1) for name, extent in self.dims}
 
+    def map(
+        self, change: Callable[[Node], Node], place: Callable[[Expr], Expr] = lambda e: e
+    ) -> Nest:
+        """The nest with every root changed, and the places it stores to."""
+        stores = tuple(
+            replace(
+                store,
+                index=tuple(map(place, store.index)),
+                indirect=tuple(map(change, store.indirect)),
+                value=change(store.value),
+            )
+            for store in self.stores
+        )
+        checks = tuple(replace(check, condition=change(check.condition)) for check in self.checks)
+        return Nest(self.dims, stores, checks)
+
     def rewrite(
         self, scalars: Scalars, names: Mapping[str, Expr], on_load: OnLoad | None = None
     ) -> Nest:
         """The nest with names substituted and, after that, loads replaced."""
-
-        def change(node: Node) -> Node:
-            return scalars.rewrite(node, names, on_load)
-
-        stores = tuple(
-            Store(
-                store.kind,
-                store.out,
-                tuple(simplify(e.substitute(names), scalars.ranges) for e in store.index),
-                tuple(map(change, store.indirect)),
-                change(store.value),
-            )
-            for store in self.stores
+        return self.map(
+            lambda node: scalars.rewrite(node, names, on_load),
+            lambda e: simplify(e.substitute(names), scalars.ranges),
         )
-        checks = tuple(Check(change(c.condition), c.error, c.message) for c in self.checks)
-        return Nest(self.dims, stores, checks)
 
 
 # --- reading ------------------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 All nodes of one `Scalars` pool with equal structure are one object, so common subexpressions are
 shared by construction and equality is identity.  Bound dims are named by height (the dims of a fold
-that contains no fold are r0, r1, …), so that equal folds are one object wherever they stand; whoever
-looks inside a fold while substituting opens it with fresh names (t0, t1, …) first.
+that contains no fold are r0, r1, …; one that depends on a fold around it counts on from that), so that
+equal folds are one object wherever they stand; whoever looks inside a fold while substituting opens it
+with fresh names (t0, t1, …) first.
 """
 
 from __future__ import annotations
@@ -172,7 +173,10 @@ class Scalars:
         form: str = "fold",
         along: str = "",
     ) -> Fold:
-        names = [f"r{body.height + i}" for i in range(len(dims))]
+        bound_before = {name for name, _ in dims}
+        outer = [int(n[1:]) for n in body.free - bound_before if n[0] == "r"]
+        start = max([body.height, *(position + 1 for position in outer)])
+        names = [f"r{start + i}" for i in range(len(dims))]
         renamed = {
             old: Expr.name(new) for (old, _), new in zip(dims, names, strict=True) if old != new
         }
@@ -183,7 +187,7 @@ class Scalars:
         if not isinstance(found, Fold):
             free = (body.free - set(names)) | _dims_of(extent for _, extent in bound)
             free = free | {along} if along else free
-            height = body.height + len(dims)
+            height = max(body.height, start) + len(dims)
             found = Fold(type, free, height, form, kind, bound, body, along)
             self._pool[key] = found
         return found
@@ -261,6 +265,36 @@ class Scalars:
 
         return visit(node)
 
+    def replace(self, node: Node, change: Callable[[Node], Node | None]) -> Node:
+        """`node` with some nodes replaced, outermost first; bound dims keep their names, so a
+        replacement must fit where it stands."""
+        memo: dict[Node, Node] = {}
+
+        def visit(n: Node) -> Node:
+            found = memo.get(n)
+            if found is None:
+                replaced = change(n)
+                found = memo[n] = rebuild(n) if replaced is None else replaced
+            return found
+
+        def rebuild(n: Node) -> Node:
+            children = [visit(child) for child in n.children]
+            if all(new is old for new, old in zip(children, n.children, strict=True)):
+                return n
+            match n:
+                case Load():
+                    return self.load(n.source, n.index, children)
+                case Op():
+                    return self.op(n.op, children, n.type, n.properties)
+                case Fold():
+                    return self.fold(n.kind, n.dims, children[0], n.type, n.form, n.along)
+                case Pieces():
+                    return self.pieces(n.position, n.bounds, children)
+                case _:
+                    raise TypeError(f"unknown node {n}")
+
+        return visit(node)
+
     def _rewrite_fold(
         self, fold: Fold, names: Mapping[str, Expr], on_load: OnLoad | None
     ) -> Node:
@@ -291,9 +325,9 @@ def walk(roots: Iterable[Node]) -> list[Node]:
     return list(order)
 
 
-def indirect_names(load: Load) -> dict[str, Node]:
-    """The names in a load's indices that stand for scalars, and those scalars."""
-    return {indirect_name(i): node for i, node in enumerate(load.indirect)}
+def indirect_names(indirect: Sequence[Node]) -> dict[str, Node]:
+    """The names by which index expressions refer to scalars, and those scalars."""
+    return {indirect_name(i): node for i, node in enumerate(indirect)}
 
 
 def as_contraction(node: Node) -> tuple[Node, Node] | None:

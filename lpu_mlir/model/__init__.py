@@ -1,0 +1,1 @@
+"""The machine that is modelled: see `target`."""

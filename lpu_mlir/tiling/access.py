@@ -1,0 +1,198 @@
+"""Loads and stores as strided views whose axes are the dims of the nest.
+
+The address of an access is a polynomial in the dims.  Each dim with a coefficient becomes an axis of
+the view with that stride, so whatever a reshape, transpose, broadcast or slice left in the index is
+gone.  An address that is no such sum goes through one axis whose position comes from an index tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    MemRefType,
+    NoneAttr,
+    StridedLayoutAttr,
+    StringAttr,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from lpu_mlir.dialects.expr import Call, Expr, Range, contiguous_strides, simplify
+from lpu_mlir.dialects.lpu import (
+    element_type,
+    extents,
+    i64,
+    memref_type,
+    offset,
+    strides,
+)
+from lpu_mlir.nests.pointwise import Numbers
+from lpu_mlir.nests.scalar import Load, Node, Scalars, indirect_names, is_dim
+from lpu_mlir.nests.nest import Store
+
+INDEXED = ""
+"""The dim of an axis whose positions come from an index tile."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a view: the dim it follows (or INDEXED), its extent and stride in elements."""
+
+    dim: str
+    extent: Expr
+    stride: Expr
+
+
+@dataclass(frozen=True)
+class Access:
+    """A view of a buffer and, if one axis is indexed, the scalar that gives its position."""
+
+    buffer: SSAValue
+    offset: Expr
+    axes: tuple[Axis, ...]
+    index: Node | None
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        return tuple(axis.dim for axis in self.axes)
+
+    @property
+    def indexed_axis(self) -> int | None:
+        return self.dims.index(INDEXED) if self.index is not None else None
+
+    def view_type(self) -> MemRefType[Attribute]:
+        """The type of the view, over the function's symbols."""
+        return memref_type(
+            element_type(self.buffer.type),
+            [axis.extent for axis in self.axes],
+            [axis.stride for axis in self.axes],
+            self.offset,
+        )
+
+    def kernel_type(self) -> MemRefType[Attribute]:
+        """The type of the view as a kernel's argument: what depends on symbols is dynamic."""
+        shape = [axis.extent for axis in self.axes]
+        steps = [axis.stride for axis in self.axes]
+        sizes = [DYNAMIC_INDEX if (c := e.constant()) is None else c for e in shape]
+        dense = tuple(steps) == contiguous_strides(shape)
+        layout = NoneAttr() if dense else StridedLayoutAttr([s.constant() for s in steps])
+        return MemRefType(
+            element_type(self.buffer.type), sizes, layout, StringAttr("shared_dram")
+        )
+
+
+def address(
+    target: SSAValue, index: Sequence[Expr], ranges: Mapping[str, Range]
+) -> Expr:
+    """The element of the buffer that an index means, in elements from the memref's base."""
+    total = _offset(target)
+    for position, stride in zip(index, strides(target.type), strict=True):
+        total = total + position * stride
+    return simplify(total, ranges)
+
+
+def _offset(target: SSAValue) -> Expr:
+    assert isinstance(target.type, MemRefType)
+    return offset(target.type)
+
+
+def make_access(
+    where: Load | Store,
+    target: SSAValue,
+    ranges: Mapping[str, Range],
+    scalars: Scalars,
+) -> Access:
+    """The view for a load or store; `ranges` must have every dim in scope."""
+    names = indirect_names(where.indirect)
+    flat = address(target, where.index, ranges)
+    if names:
+        return _by_one_axis(where, target, ranges) or _flat(target, flat, names, scalars)
+    axes = _axes(flat, ranges, where.index)
+    if axes is None:
+        return _flat(target, flat, names, scalars)
+    base = flat.substitute({axis.dim: Expr.const(0) for axis in axes})
+    return Access(target, base, axes, None)
+
+
+def _axes(
+    flat: Expr, ranges: Mapping[str, Range], index: Sequence[Expr]
+) -> tuple[Axis, ...] | None:
+    """One axis for each dim in an address that is a sum of dims with positive factors."""
+    dims = sorted(name for name in flat.names() if is_dim(name))
+    found: list[Axis] = []
+    for dim in dims:
+        stride = flat.coefficient(dim)
+        if stride is None or any(is_dim(n) for n in stride.names()) or (stride.constant() or 1) < 0:
+            return None
+        upper = ranges[dim][1]
+        assert upper is not None
+        found.append(Axis(dim, upper + 1, stride))
+    order = {name: i for i, e in reversed(list(enumerate(index))) for name in e.names()}
+    return tuple(sorted(found, key=lambda axis: (order.get(axis.dim, 0), axis.dim)))
+
+
+def _by_one_axis(
+    where: Load | Store, target: SSAValue, ranges: Mapping[str, Range]
+) -> Access | None:
+    """The view that keeps the indexed axis, when its index shares no dim with the others."""
+    if len(where.indirect) != 1:
+        return None
+    placeholder = Expr.name("_0")
+    indexed = [axis for axis, e in enumerate(where.index) if e == placeholder]
+    others = [e for e in where.index if "_0" in e.names() and e != placeholder]
+    if len(indexed) != 1 or others:
+        return None
+    direct = list(where.index)
+    direct[indexed[0]] = Expr.const(0)
+    flat = address(target, direct, ranges)
+    axes = _axes(flat, ranges, direct)
+    if axes is None or where.indirect[0].free & {axis.dim for axis in axes}:
+        return None
+    base = flat.substitute({axis.dim: Expr.const(0) for axis in axes})
+    axis = Axis(INDEXED, extents(target.type)[indexed[0]], strides(target.type)[indexed[0]])
+    before = sum(1 for a in axes if _first_axis(a.dim, direct) < indexed[0])
+    return Access(target, base, (*axes[:before], axis, *axes[before:]), where.indirect[0])
+
+
+def _first_axis(dim: str, index: Sequence[Expr]) -> int:
+    return next(i for i, e in enumerate(index) if dim in e.names())
+
+
+def _flat(
+    target: SSAValue, flat: Expr, names: Mapping[str, Node], scalars: Scalars
+) -> Access:
+    """The view with one axis over the whole buffer, addressed element by element."""
+    base = _offset(target)
+    last = Expr.const(0)
+    for extent, stride in zip(extents(target.type), strides(target.type), strict=True):
+        last = last + (extent - 1) * stride
+    index = to_node(flat - base, names, scalars)
+    return Access(target, base, (Axis(INDEXED, last + 1, Expr.const(1)),), index)
+
+
+def to_node(expr: Expr, names: Mapping[str, Node], scalars: Scalars) -> Node:
+    """An expression as an i64 scalar, with some names standing for scalars."""
+    if not expr.names() & names.keys():
+        return scalars.index(expr)
+    numbers = Numbers(scalars, i64)
+    total: Node | None = None
+    for monomial, coefficient in expr.terms:
+        term = numbers.const(coefficient)
+        for atom in monomial:
+            factor = (
+                _call_node(atom, names, scalars)
+                if isinstance(atom, Call)
+                else names.get(atom) or scalars.index(Expr.name(atom))
+            )
+            term = numbers.int(arith.MuliOp, term, factor)
+        total = term if total is None else numbers.int(arith.AddiOp, total, term)
+    return total if total is not None else numbers.const(0)
+
+
+def _call_node(call: Call, names: Mapping[str, Node], scalars: Scalars) -> Node:
+    op = {"floordiv": arith.FloorDivSIOp, "min": arith.MinSIOp, "max": arith.MaxSIOp}[call.kind]
+    lhs, rhs = (to_node(e, names, scalars) for e in (call.lhs, call.rhs))
+    return Numbers(scalars, i64).int(op, lhs, rhs)

@@ -1,0 +1,615 @@
+"""Writes a nest as the tile program of one phase.
+
+Every dim has a state: where its tile starts and how many positions it has, both known at some loop
+level.  A value is a tile over the dims it depends on, made once, at the outermost level that knows
+their states; a load is known by its window, so what several folds read is moved once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import TypeAlias
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from lpu_mlir.dialects import lpu_kernel
+from lpu_mlir.dialects.expr import Call, Expr, Range
+from lpu_mlir.dialects.lpu import element_type, i1, i64, scalar_type
+from lpu_mlir.dialects.lpu_kernel import Index as KernelIndex
+from lpu_mlir.dialects.lpu_kernel import TileType, tile_type
+from lpu_mlir.model.target import Target
+from lpu_mlir.nests.nest import Nest, Store
+from lpu_mlir.nests.pointwise import constant_attr
+from lpu_mlir.nests.scalar import Fold, Index, Load, Node, Op, Scalars, as_contraction
+from lpu_mlir.tiling.access import INDEXED, Access, make_access
+from lpu_mlir.tiling.plan import DimKey, Plan, strip_widening
+
+
+@dataclass(frozen=True)
+class DimState:
+    """The tile of a dim: start, positions, capacity, and the loop level that knows them."""
+
+    offset: KernelIndex
+    size: KernelIndex
+    capacity: int
+    level: int
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The dims in scope and what they may be."""
+
+    dims: Mapping[str, DimState]
+    ranges: Mapping[str, Range]
+
+    def level(self, names: Sequence[str] | frozenset[str]) -> int:
+        return max((self.dims[name].level for name in names), default=0)
+
+
+@dataclass(frozen=True)
+class TileValue:
+    """A tile and the dims that its axes follow."""
+
+    value: SSAValue
+    dims: tuple[str, ...]
+
+
+@dataclass
+class Level:
+    """A block being filled; while a loop inside it is open, operations go before that loop."""
+
+    block: Block
+    loop: Operation | None = None
+
+    def add(self, op: Operation) -> None:
+        if self.loop is None:
+            self.block.add_op(op)
+        else:
+            self.block.insert_op_before(op, self.loop)
+
+
+@dataclass
+class KernelArguments:
+    """The kernel's arguments, made as they are needed: views of buffers, then symbols."""
+
+    block: Block
+    views: dict[Access, SSAValue] = field(default_factory=dict[Access, SSAValue])
+    symbols: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    modes: dict[Access, str] = field(default_factory=dict[Access, str])
+
+    def view(self, access: Access, mode: str) -> SSAValue:
+        access = replace(access, index=None)
+        known = self.modes.setdefault(access, mode)
+        if known != mode:
+            self.modes[access] = "rw"
+        if access not in self.views:
+            position = len(self.views)
+            self.views[access] = self.block.insert_arg(access.kernel_type(), position)
+        return self.views[access]
+
+    def symbol(self, name: str) -> SSAValue:
+        if name not in self.symbols:
+            position = len(self.block.args)
+            self.symbols[name] = self.block.insert_arg(IndexType(), position)
+            self.symbols[name].name_hint = name
+        return self.symbols[name]
+
+
+Step: TypeAlias = Callable[[Scope, Sequence[SSAValue], int], list[SSAValue]]
+"""One chunk of a fold: the scope, what is carried, and the level to write at."""
+
+_IDENTITIES = {"add": 0, "mul": 1, "or": 0, "xor": 0}
+
+
+def identity(kind: str, type: Attribute) -> Attribute:
+    """The neutral element of a fold."""
+    if kind in _IDENTITIES:
+        return constant_attr(_IDENTITIES[kind], type)
+    if isinstance(type, AnyFloat):
+        return constant_attr(float("-inf") if kind == "max" else float("inf"), type)
+    assert isinstance(type, IntegerType)
+    width = type.bitwidth
+    if kind == "and":
+        return IntegerAttr(-1 if width > 1 else 1, type)
+    if width == 1:
+        return IntegerAttr(0 if kind == "max" else 1, type)
+    return IntegerAttr(-(1 << (width - 1)) if kind == "max" else (1 << (width - 1)) - 1, type)
+
+
+class Emitter:
+    """Fills one phase with what one nest does."""
+
+    def __init__(
+        self,
+        nest: Nest,
+        plan: Plan,
+        scalars: Scalars,
+        target: Target,
+        outs: Sequence[SSAValue],
+        phase: lpu_kernel.PhaseOp,
+        cores: int,
+        arguments: KernelArguments,
+    ):
+        self.nest, self.plan, self.scalars, self.target = nest, plan, scalars, target
+        self.outs, self.core, self.cores = outs, phase.core_id, cores
+        self.arguments = arguments
+        block = phase.cores.block
+        self.levels = [Level(block)]
+        self.made: dict[object, TileValue] = {}
+        self.numbers: dict[object, SSAValue] = {}
+        self.order = {name: i for i, name in enumerate(name for name, _ in nest.dims)}
+
+    # --- places -----------------------------------------------------------------------------
+    def add(self, op: Operation, level: int) -> SSAValue:
+        self.levels[level].add(op)
+        return op.results[0]
+
+    def number(self, expr: Expr, values: Mapping[str, KernelIndex], level: int) -> KernelIndex:
+        """An expression over loop variables and symbols as an index known at a level."""
+        known = {n: Expr.const(v) for n, v in values.items() if isinstance(v, int)}
+        expr = expr.substitute(known)
+        constant = expr.constant()
+        if constant is not None:
+            return constant
+        names = sorted(expr.names())
+        operands = [
+            v if isinstance(v := values.get(n), SSAValue) else self.arguments.symbol(n)
+            for n in names
+        ]
+        positional = {name: Expr.name(f"d{i}") for i, name in enumerate(names)}
+        if len(names) == 1 and expr == Expr.name(names[0]):
+            return operands[0]
+        key = (expr, tuple(operands), self.levels[level].block)
+        if key not in self.numbers:
+            op = lpu_kernel.ApplyOp(expr.substitute(positional), operands)
+            self.numbers[key] = self.add(op, level)
+        return self.numbers[key]
+
+    @contextmanager
+    def loop(
+        self, kind: str, upper: KernelIndex, step: int, level: int, carried: Sequence[SSAValue]
+    ) -> Iterator[lpu_kernel.ForOp]:
+        """Opens a loop inside the block of `level`; its body is the level after."""
+        op = lpu_kernel.ForOp(kind, 0, upper, step, carried)
+        self.levels[level].add(op)
+        outer, before = self.levels, self.levels[level].loop
+        self.levels[level].loop = op
+        self.levels = [*outer[: level + 1], Level(op.body.block)]
+        yield op
+        self.levels = outer
+        self.levels[level].loop = before
+
+    # --- the nest's dims --------------------------------------------------------------------
+    def run(self) -> None:
+        ranges = {**self.scalars.ranges, **self.nest.ranges()}
+        parts: dict[str, DimState] = {}
+        for name, extent in self.nest.dims:
+            parts[name] = self.part(name, extent)
+        self.walk(list(self.plan.order), parts, ranges)
+
+    def part(self, name: str, extent: Expr) -> DimState:
+        """What one core does of a dim: all of it, or its share of the shared one."""
+        capacity = self.plan.sizes[name]
+        if name != self.plan.shared:
+            return DimState(0, self.number(extent, {}, 0), capacity, 0)
+        size = extent.constant()
+        chunk = extent.ceildiv(self.target.cores)
+        values: dict[str, KernelIndex] = {"core": self.core}
+        start = self.number(chunk * Expr.name("core"), values, 0)
+        whole = chunk.constant()
+        if size is not None and whole and size % whole == 0 and size // whole == self.cores:
+            return DimState(start, whole, capacity, 0)
+        rest = extent - chunk * Expr.name("core")
+        count = self.number(Expr.max(0, Expr.min(chunk, rest)), values, 0)
+        return DimState(start, count, capacity, 0)
+
+    def walk(
+        self, names: list[str], dims: dict[str, DimState], ranges: Mapping[str, Range]
+    ) -> None:
+        """Opens the loops over tiles, outermost first, and fills the innermost."""
+        if not names:
+            self.body(Scope(dims, ranges))
+            return
+        name, state = names[0], dims[names[0]]
+        if not self.is_looped(name, state):
+            self.walk(names[1:], dims, ranges)
+            return
+        level = len(self.levels) - 1
+        with self.loop("parallel", state.size, state.capacity, level, ()) as loop:
+            dims = {**dims, name: self.tile_of(state, loop.body.block.args[0], level + 1)}
+            self.walk(names[1:], dims, ranges)
+            loop.body.block.add_op(lpu_kernel.YieldOp())
+
+    def is_looped(self, name: str, state: DimState) -> bool:
+        if isinstance(state.size, int):
+            return state.size > state.capacity
+        extent = dict(self.nest.dims)[name].constant()
+        if extent is None:
+            return True
+        part = ceil(extent / self.target.cores) if name == self.plan.shared else extent
+        return part > state.capacity
+
+    def tile_of(self, state: DimState, variable: SSAValue, level: int) -> DimState:
+        """One trip's tile of a dim walked in steps of its capacity."""
+        values: dict[str, KernelIndex] = {
+            "i": variable,
+            "start": state.offset,
+            "size": state.size,
+        }
+        i, capacity = Expr.name("i"), Expr.const(state.capacity)
+        offset = self.number(Expr.name("start") + i, values, level)
+        if isinstance(state.size, int) and state.size % state.capacity == 0:
+            return DimState(offset, state.capacity, state.capacity, level)
+        size = self.number(Expr.min(capacity, Expr.name("size") - i), values, level)
+        return DimState(offset, size, state.capacity, level)
+
+    def body(self, scope: Scope) -> None:
+        for check in self.nest.checks:
+            condition = self.tile(check.condition, scope)
+            level = scope.level(condition.dims)
+            self.levels[level].add(
+                lpu_kernel.CheckOp(condition.value, check.error, check.message)
+            )
+        for store in self.nest.stores:
+            self.store(store, scope)
+
+    # --- values -----------------------------------------------------------------------------
+    def sorted_dims(self, names: frozenset[str]) -> tuple[str, ...]:
+        return tuple(sorted(names, key=lambda n: (self.order.get(n, len(self.order)), n)))
+
+    def tile(self, node: Node, scope: Scope) -> TileValue:
+        """The tile of a scalar's values over the dims it depends on."""
+        key = (node, *(scope.dims[name] for name in sorted(node.free)))
+        found = self.made.get(key)
+        if found is None:
+            match node:
+                case Load():
+                    found = self.load(node, scope)
+                case Fold():
+                    found = self.fold(node, scope)
+                case _:
+                    dims = self.sorted_dims(node.free)
+                    found = self.map(node, dims, scope, node.type)
+            self.made[key] = found
+        return found
+
+    def type_of(self, element: Attribute, dims: Sequence[str], scope: Scope) -> TileType:
+        return tile_type(element, [scope.dims[name].capacity for name in dims])
+
+    def load(self, node: Load, scope: Scope) -> TileValue:
+        access = make_access(node, node.source, scope.ranges, self.scalars)
+        index = self.tile(access.index, scope) if access.index is not None else None
+        states = tuple(scope.dims.get(axis.dim) for axis in access.axes)
+        dims = window_dims(access, index)
+        key = (replace(access, index=None), states, index, index and dims)
+        known = self.made.get(("window", *_nameless(key)))
+        if known is not None:
+            return TileValue(known.value, dims)
+        offsets = [0 if state is None else state.offset for state in states]
+        sizes = [1 if state is None else state.size for state in states]
+        element = element_type(access.buffer.type)
+        op = lpu_kernel.LoadOp(
+            self.arguments.view(access, "ro"),
+            offsets,
+            sizes,
+            self.type_of(element, dims, scope),
+            index_dim=access.indexed_axis,
+            index=None if index is None else index.value,
+        )
+        made = TileValue(self.add(op, scope.level(dims)), dims)
+        self.made["window", *_nameless(key)] = made
+        return made
+
+    def store(self, store: Store, scope: Scope) -> None:
+        target = self.outs[store.out]
+        access = make_access(store, target, scope.ranges, self.scalars)
+        index = self.tile(access.index, scope) if access.index is not None else None
+        dims = window_dims(access, index)
+        value = self.arranged(store.value, dims, scope, element_type(target.type))
+        op = lpu_kernel.StoreOp(
+            value,
+            self.arguments.view(access, "wo"),
+            [0 if axis.dim == INDEXED else scope.dims[axis.dim].offset for axis in access.axes],
+            index_dim=access.indexed_axis,
+            index=None if index is None else index.value,
+        )
+        self.levels[-1].add(op)
+
+    def arranged(
+        self, node: Node, dims: tuple[str, ...], scope: Scope, element: Attribute
+    ) -> SSAValue:
+        """The node's tile with its axes in the order of `dims`."""
+        if isinstance(node, Load | Fold):
+            made = self.tile(node, scope)
+            assert isinstance(made.value.type, TileType)
+            if made.dims == dims and made.value.type.element_type == element:
+                return made.value
+        return self.map(node, dims, scope, element).value
+
+    # --- folds ------------------------------------------------------------------------------
+    def fold(self, fold: Fold, scope: Scope) -> TileValue:
+        level = scope.level(fold.free)
+        dims = self.sorted_dims(fold.free)
+        if fold.form == "scan":
+            return self.scan(fold, scope)
+        if fold.form == "arg_fold":
+            return self.arg_fold(fold, dims, scope, level)
+        carried: tuple[SSAValue, ...] = ()
+        chunked = [(n, e) for n, e in fold.dims if self.is_chunked(fold, n, e)]
+        if chunked:
+            carried = (self.fill(identity(fold.kind, fold.type), dims, scope, level, fold.type),)
+
+        def step(inner: Scope, acc: Sequence[SSAValue], at: int) -> list[SSAValue]:
+            return [self.fold_step(fold, dims, inner, acc[0] if acc else None, at)]
+
+        return TileValue(self.over(fold, chunked, scope, level, carried, step)[0], dims)
+
+    def is_chunked(self, fold: Fold, name: str, extent: Expr) -> bool:
+        size = extent.constant()
+        return size is None or size > self.plan.sizes[fold, name]
+
+    def over(
+        self,
+        fold: Fold,
+        chunked: Sequence[tuple[str, Expr]],
+        scope: Scope,
+        level: int,
+        carried: Sequence[SSAValue],
+        step: Step,
+    ) -> list[SSAValue]:
+        """Runs `step` over all chunks of a fold's dims, carrying what it gives."""
+        states = dict(scope.dims)
+        for name, extent in fold.dims:
+            if (name, extent) not in chunked:
+                size = self.number(extent, {}, 0)
+                states[name] = DimState(0, size, self.plan.sizes[fold, name], 0)
+        bound = {name: (Expr.const(0), extent - 1) for name, extent in fold.dims}
+        inner = Scope(states, {**scope.ranges, **bound})
+        return self._nested(fold, list(chunked), inner, level, list(carried), step)
+
+    def _nested(
+        self,
+        fold: Fold,
+        chunked: list[tuple[str, Expr]],
+        scope: Scope,
+        level: int,
+        carried: list[SSAValue],
+        step: Step,
+    ) -> list[SSAValue]:
+        if not chunked:
+            return step(scope, carried, level)
+        (name, extent), rest = chunked[0], chunked[1:]
+        whole = DimState(0, self.number(extent, {}, 0), self.plan.sizes[fold, name], 0)
+        with self.loop("reduction", whole.size, whole.capacity, level, carried) as loop:
+            variable, *acc = loop.body.block.args
+            states = {**scope.dims, name: self.tile_of(whole, variable, level + 1)}
+            results = self._nested(
+                fold, rest, Scope(states, scope.ranges), level + 1, acc, step
+            )
+            loop.body.block.add_op(lpu_kernel.YieldOp(*results))
+        return list(loop.results)
+
+    def fold_step(
+        self, fold: Fold, dims: tuple[str, ...], scope: Scope, acc: SSAValue | None, level: int
+    ) -> SSAValue:
+        bound = tuple(name for name, _ in fold.dims)
+        result = self.type_of(fold.type, dims, scope)
+        factors = as_contraction(fold)
+        if factors is not None:
+            position = {name: i for i, name in enumerate((*dims, *bound))}
+            lhs, rhs = (self.tile(strip_widening(factor), scope) for factor in factors)
+            return self.add(
+                lpu_kernel.ContractOp(
+                    lhs.value,
+                    [position[n] for n in lhs.dims],
+                    rhs.value,
+                    [position[n] for n in rhs.dims],
+                    result,
+                    acc=acc,
+                ),
+                level,
+            )
+        every = (*dims, *bound)
+        if isinstance(fold.body, Load | Fold) and set(fold.body.free) == set(every):
+            body = self.tile(fold.body, scope)
+            kept = tuple(n for n in body.dims if n not in bound)
+            if kept != dims:
+                body = TileValue(self.arranged(fold.body, every, scope, fold.body.type), every)
+        else:
+            body = TileValue(self.arranged(fold.body, every, scope, fold.body.type), every)
+        folded = [i for i, name in enumerate(body.dims) if name in bound]
+        return self.add(lpu_kernel.FoldOp(fold.kind, body.value, folded, result, acc=acc), level)
+
+    def arg_fold(
+        self, fold: Fold, dims: tuple[str, ...], scope: Scope, level: int
+    ) -> TileValue:
+        ((name, extent),) = fold.dims
+        value_type = fold.body.type
+        carried: list[SSAValue] = []
+        chunked = [(name, extent)] if self.is_chunked(fold, name, extent) else []
+        if chunked:
+            start = identity(fold.kind, value_type)
+            carried = [
+                self.fill(start, dims, scope, level, value_type),
+                self.fill(constant_attr(0, i64), dims, scope, level, i64),
+            ]
+
+        def step(inner: Scope, acc: Sequence[SSAValue], at: int) -> list[SSAValue]:
+            every = (*dims, name)
+            body = self.arranged(fold.body, every, inner, value_type)
+            op = lpu_kernel.ArgFoldOp(
+                fold.kind,
+                body,
+                len(dims),
+                self.type_of(value_type, dims, inner),
+                self.type_of(i64, dims, inner),
+                at=inner.dims[name].offset,
+                acc=(acc[0], acc[1]) if acc else None,
+            )
+            self.add(op, at)
+            return list(op.results)
+
+        return TileValue(self.over(fold, chunked, scope, level, carried, step)[1], dims)
+
+    def scan(self, fold: Fold, scope: Scope) -> TileValue:
+        """The running fold along a dim of the nest, which is in one tile."""
+        ((name, _),) = fold.dims
+        states = {**scope.dims, name: scope.dims[fold.along]}
+        inner = Scope(states, {**scope.ranges, name: scope.ranges[fold.along]})
+        dims = self.sorted_dims(fold.free)
+        every = tuple(name if n == fold.along else n for n in dims)
+        body = self.arranged(fold.body, every, inner, fold.body.type)
+        op = lpu_kernel.ScanOp(fold.kind, body, every.index(name))
+        return TileValue(self.add(op, scope.level(dims)), dims)
+
+    def fill(
+        self, value: Attribute, dims: Sequence[str], scope: Scope, level: int, type: Attribute
+    ) -> SSAValue:
+        sizes = [scope.dims[name].size for name in dims]
+        return self.add(lpu_kernel.FillOp(value, sizes, self.type_of(type, dims, scope)), level)
+
+    # --- maps -------------------------------------------------------------------------------
+    def map(
+        self, node: Node, dims: tuple[str, ...], scope: Scope, element: Attribute
+    ) -> TileValue:
+        """A map that computes a scalar from tiles, over `dims` in that order."""
+        leaves = {leaf: self.tile(leaf, scope) for leaf in self.leaves(node, frozenset(dims), scope)}
+        states = [scope.dims[name] for name in dims]
+        op = lpu_kernel.MapOp(
+            [state.size for state in states],
+            [(leaf.value, [dims.index(n) for n in leaf.dims]) for leaf in leaves.values()],
+            [self.type_of(element, dims, scope)],
+            offsets=[state.offset for state in states],
+        )
+        values: dict[Node, SSAValue] = dict(zip(leaves, op.scalar_args, strict=True))
+        names = dict(zip(dims, op.index_args, strict=True))
+        region = MapRegion(op.body.block, values, names, self.arguments)
+        region.block.add_op(lpu_kernel.YieldOp(region.value(node)))
+        return TileValue(self.add(op, scope.level(dims)), dims)
+
+    def leaves(self, root: Node, dims: frozenset[str], scope: Scope) -> list[Node]:
+        """What a map takes from tiles: loads, folds, and values that vary over fewer dims."""
+        found: dict[Node, None] = {}
+        seen: set[Node] = set()
+
+        def visit(node: Node) -> None:
+            if node in seen:
+                return
+            seen.add(node)
+            hoisted = node is not root and node.free < dims and is_worth_hoisting(node)
+            if isinstance(node, Load | Fold) or hoisted:
+                found[node] = None
+                return
+            for child in node.children:
+                visit(child)
+
+        visit(root)
+        return list(found)
+
+
+def is_worth_hoisting(node: Node) -> bool:
+    """Whether a value rests on memory: bare index arithmetic is as cheap inside the map."""
+    if isinstance(node, Load | Fold):
+        return True
+    return any(is_worth_hoisting(child) for child in node.children)
+
+
+@dataclass
+class MapRegion:
+    """The scalar body of a map being written."""
+
+    block: Block
+    values: dict[Node, SSAValue]
+    dims: Mapping[str, SSAValue]
+    arguments: KernelArguments
+    casts: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+
+    def value(self, node: Node) -> SSAValue:
+        found = self.values.get(node)
+        if found is None:
+            found = self.values[node] = self.build(node)
+        return found
+
+    def add(self, op: Operation) -> SSAValue:
+        self.block.add_op(op)
+        return op.results[0]
+
+    def build(self, node: Node) -> SSAValue:
+        match node:
+            case Op():
+                operands = [self.value(operand) for operand in node.operands]
+                return self.add(
+                    node.op.create(
+                        operands=operands,
+                        result_types=[node.type],
+                        properties=dict(node.properties),
+                    )
+                )
+            case Index():
+                return self.expr(node.expr)
+            case _:
+                raise TypeError(f"unexpected node {node} in a map")
+
+    def expr(self, expr: Expr) -> SSAValue:
+        """An index expression as i64 arithmetic."""
+        total: SSAValue | None = None
+        for monomial, coefficient in expr.terms:
+            term: SSAValue | None = None
+            if coefficient != 1 or not monomial:
+                term = self.constant(coefficient)
+            for atom in monomial:
+                factor = self.call(atom) if isinstance(atom, Call) else self.name(atom)
+                term = factor if term is None else self.add(arith.MuliOp(term, factor))
+            assert term is not None
+            total = term if total is None else self.add(arith.AddiOp(total, term))
+        return self.constant(0) if total is None else total
+
+    def constant(self, value: int) -> SSAValue:
+        return self.add(arith.ConstantOp(IntegerAttr(value, i64)))
+
+    def call(self, call: Call) -> SSAValue:
+        op = {"floordiv": arith.FloorDivSIOp, "min": arith.MinSIOp, "max": arith.MaxSIOp}
+        return self.add(op[call.kind](self.expr(call.lhs), self.expr(call.rhs)))
+
+    def name(self, name: str) -> SSAValue:
+        if name not in self.casts:
+            source = self.dims.get(name)
+            source = self.arguments.symbol(name) if source is None else source
+            self.casts[name] = self.add(arith.IndexCastOp(source, i64))
+        return self.casts[name]
+
+
+def window_dims(access: Access, index: TileValue | None) -> tuple[str, ...]:
+    """The dims of a window's axes; those of the index tile stand for the indexed axis."""
+    dims: list[str] = []
+    for axis in access.axes:
+        if axis.dim != INDEXED:
+            dims.append(axis.dim)
+        elif index is not None:
+            dims += index.dims
+    return tuple(dims)
+
+
+def _nameless(key: tuple[object, ...]) -> tuple[object, ...]:
+    """A window's key without the names of its dims: two folds may walk one window."""
+    access, *rest = key
+    assert isinstance(access, Access)
+    axes = tuple((axis.extent, axis.stride) for axis in access.axes)
+    return (access.buffer, access.offset, axes, *rest)
+
+
+def used_cores(nest: Nest, plan: Plan, target: Target) -> int:
+    """How many cores have something to do; all, when that depends on symbols."""
+    if plan.shared is None:
+        return 1
+    extent = dict(nest.dims)[plan.shared]
+    size = extent.constant()
+    if size is None:
+        return target.cores
+    chunk = max(1, ceil(size / target.cores))
+    return max(1, ceil(size / chunk))

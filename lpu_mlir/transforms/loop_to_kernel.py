@@ -1,0 +1,140 @@
+"""Lowers loop nests to kernels: cores, memory spaces, tiles and explicit data movement.
+
+Each nest becomes a kernel and a launch on views of its buffers.  The work is in `lpu_mlir.tiling`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from lpu_mlir.dialects import lpu_kernel
+from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.dialects.lpu import symbol_ranges, symbols
+from lpu_mlir.dialects.lpu_host import LaunchOp, ViewOp
+from lpu_mlir.dialects.lpu_loop import NestOp
+from lpu_mlir.model.target import Target, get_target
+from lpu_mlir.nests.nest import Nest, read
+from lpu_mlir.nests.scalar import Scalars
+from lpu_mlir.tiling.access import make_access
+from lpu_mlir.tiling.emit import Emitter, KernelArguments, used_cores
+from lpu_mlir.tiling.plan import Needs, Plan, make_plan
+from lpu_mlir.tiling.split import cut_to_known
+from lpu_mlir.transforms.verify_level import check_level
+
+
+@dataclass(frozen=True)
+class KernelLowering:
+    """Lowers the nests of one function."""
+
+    function: func.FuncOp
+    target: Target
+
+    def hints(self) -> Mapping[str, int]:
+        return {s.symbol.data: s.hint.data for s in symbols(self.function)}
+
+    def run(self) -> list[lpu_kernel.KernelOp]:
+        kernels: list[lpu_kernel.KernelOp] = []
+        for op in list(self.function.body.block.ops):
+            if isinstance(op, NestOp):
+                name = f"{self.function.sym_name.data}_{len(kernels)}"
+                kernels.append(self.lower(op, name))
+        return kernels
+
+    def lower(self, op: NestOp, name: str) -> lpu_kernel.KernelOp:
+        scalars = Scalars(dict(symbol_ranges(self.function)))
+        outs = list(op.outs)
+        parts = cut_to_known(read(op, scalars), scalars)
+        plans = [self.plan(part, outs, scalars) for part in parts]
+        cores = max(
+            (used_cores(n, p, self.target) for n, p in zip(parts, plans, strict=True)), default=1
+        )
+        kernel = lpu_kernel.KernelOp(name, [], cores, [])
+        phase = lpu_kernel.PhaseOp()
+        kernel.body.block.add_op(phase)
+        arguments = KernelArguments(kernel.body.block)
+        for part, plan in zip(parts, plans, strict=True):
+            scalars.ranges.update(part.ranges())
+            Emitter(part, plan, scalars, self.target, outs, phase, cores, arguments).run()
+        modes = [StringAttr(arguments.modes[access]) for access in arguments.views]
+        kernel.access = ArrayAttr(modes)
+        kernel.location = op.location
+        self.launch(op, kernel, arguments)
+        return kernel
+
+    def plan(self, nest: Nest, outs: Sequence[SSAValue], scalars: Scalars) -> Plan:
+        ranges = {**scalars.ranges, **nest.ranges()}
+        unshareable: set[str] = set()
+        for store in nest.stores:
+            access = make_access(store, outs[store.out], ranges, scalars)
+            direct = set(access.dims)
+            unshareable |= {name for name, _ in nest.dims if name not in direct}
+        needs = Needs(nest, scalars)
+        return make_plan(needs, self.target, self.hints(), frozenset(unshareable))
+
+    def launch(
+        self, op: NestOp, kernel: lpu_kernel.KernelOp, arguments: KernelArguments
+    ) -> None:
+        views: list[SSAValue] = []
+        new: list[ViewOp | LaunchOp] = []
+        for access in arguments.views:
+            type = access.view_type()
+            if type == access.buffer.type:
+                views.append(access.buffer)
+                continue
+            view = ViewOp(access.buffer, type)
+            new.append(view)
+            views.append(view.output)
+        indices = [Expr.name(name) for name in arguments.symbols]
+        launch = LaunchOp(kernel.sym_name.data, views, indices)
+        launch.location = op.location
+        Rewriter.replace_op(op, [*new, launch], [])
+
+
+@dataclass(frozen=True)
+class LoopToKernelPass(ModulePass):
+    """Lowers `lpu_loop` on memrefs to `lpu_kernel` and `lpu_host`.
+
+    Before:
+    ```mlir
+    lpu_loop.nest [d0 = 64] outs(%y : memref<64xf32, "shared_dram">) {
+      %0 = lpu_loop.load %x[d0] : memref<64xf32, "shared_dram">
+      %1 = math.exp %0 : f32
+      lpu_loop.store "replace" %1, %y[d0] : f32, memref<64xf32, "shared_dram">
+    }
+    ```
+    After, on 4 cores:
+    ```mlir
+    lpu_kernel.kernel @f_0(%y: memref<64xf32, "shared_dram">, …) access [wo, ro] cores 4 {
+      lpu_kernel.phase cores(%c) {
+        %0 = lpu_kernel.apply <16 * d0>(%c)
+        %1 = lpu_kernel.load %x[%0] [16] : … -> !lpu_kernel.tile<16xf32>
+        %2 = lpu_kernel.map [16] at [%0] ins(%1 as [0] : …) -> (!lpu_kernel.tile<16xf32>) { … }
+        lpu_kernel.store %2, %y[%0] : …
+      }
+    }
+    …
+    lpu_host.launch @f_0(%x, %y) indices <[]> : …
+    ```
+    """
+
+    name = "loop-to-kernel"
+
+    target: str = "bertha"
+    """A name of `model.target.TARGETS`."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = get_target(self.target)
+        for function in list(op.ops):
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                kernels = KernelLowering(function, target).run()
+                if kernels:
+                    op.body.block.insert_ops_before(kernels, function)
+        check_level(op, "kernel")
