@@ -41,11 +41,17 @@ from xdsl.ir import Attribute, SSAValue
 
 from lpu_mlir.dialects.expr import Expr, Range, contiguous_strides, nonnegative
 from lpu_mlir.dialects.lpu import ExprAttr, ShapeAttr, i64
+from lpu_mlir.frontend import views
 from lpu_mlir.frontend.builder import FloatScalar
 
+aten = torch.ops.aten
 OUTPUTS = "lpu.outputs"
 STRIDES = "lpu.strides"
-COPY_ = torch.ops.aten.copy_.default
+COPY_ = aten.copy_.default
+PLAIN_VIEWS = frozenset(
+    (COPY_, aten.as_strided.default, *(op for op in views.HANDLERS if op.is_view))
+)
+"""Operators whose result is a strided view of their first argument, of the same dtype."""
 
 
 def storage_base(node: fx.Node) -> fx.Node:
@@ -54,9 +60,7 @@ def storage_base(node: fx.Node) -> fx.Node:
         source: Any = node.args[0] if node.args else None
         multiple = node.target is operator.getitem
         producer = source if multiple else node
-        view = isinstance(producer, fx.Node) and (
-            producer.target is COPY_ or bool(getattr(producer.target, "is_view", False))
-        )
+        view = isinstance(producer, fx.Node) and producer.target in PLAIN_VIEWS
         if not view or not isinstance(source, fx.Node):
             return node
         node = source

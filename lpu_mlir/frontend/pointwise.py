@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import torch
+import torch._inductor.inductor_prims  # registers prims.fma
 from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
+import torch._prims  # registers prims.convert_element_type
 from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
@@ -219,7 +220,6 @@ HANDLERS: Mapping[Any, Handler] = {
         for overload in (
             aten.view.default,
             aten._unsafe_view.default,
-            aten.reshape.default,
             aten.unsqueeze.default,
             aten.squeeze.default,
             aten.squeeze.dim,
@@ -232,7 +232,6 @@ HANDLERS: Mapping[Any, Handler] = {
             aten.alias.default,
             aten.detach.default,
             aten.clone.default,
-            aten.contiguous.default,
             aten._to_copy.default,
             aten.lift_fresh_copy.default,
             prims.convert_element_type.default,
