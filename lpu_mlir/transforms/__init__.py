@@ -7,10 +7,12 @@ from pkgutil import resolve_name
 from xdsl.passes import ModulePass
 
 PASSES = {
+    "allocate-sram": "lpu_mlir.transforms.allocate_sram:AllocateSramPass",
     "bufferize": "lpu_mlir.transforms.bufferize:BufferizePass",
     "fuse": "lpu_mlir.transforms.fuse:FusePass",
     "graph-to-loop": "lpu_mlir.transforms.graph_to_loop:GraphToLoopPass",
     "outline": "lpu_mlir.transforms.outline:OutlinePass",
+    "split-movement": "lpu_mlir.transforms.split_movement:SplitMovementPass",
     "verify-dominance": "lpu_mlir.transforms.verify_dominance:VerifyDominancePass",
     "verify-level": "lpu_mlir.transforms.verify_level:VerifyLevelPass",
 }

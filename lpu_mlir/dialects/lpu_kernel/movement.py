@@ -193,7 +193,7 @@ class LoadOp(ReadWindowOp):
         dynamic_offsets, static_offsets = split_indices(offsets)
         dynamic_sizes, static_sizes = split_indices(sizes)
         super().__init__(
-            operands=[memref, dynamic_offsets, index, dynamic_sizes],
+            operands=[dynamic_sizes, memref, dynamic_offsets, index],
             result_types=[result],
             properties={
                 "static_offsets": static_offsets,
@@ -202,8 +202,12 @@ class LoadOp(ReadWindowOp):
             },
         )
 
+    @property
+    def result_type(self) -> TileType:
+        return tile(self.result)
+
     def verify_(self) -> None:
-        self.verify_read(tile(self.result))
+        self.verify_read(self.result_type)
 
 
 @irdl_op_definition
@@ -242,7 +246,7 @@ class StoreOp(WindowOp):
     ):
         dynamic_offsets, static_offsets = split_indices(offsets)
         super().__init__(
-            operands=[memref, dynamic_offsets, index, value],
+            operands=[value, memref, dynamic_offsets, index],
             properties={
                 "static_offsets": static_offsets,
                 "index_dim": None if index_dim is None else IntegerAttr(index_dim, i64),
@@ -344,7 +348,7 @@ class RequestOp(ReadWindowOp):
         dynamic_offsets, static_offsets = split_indices(offsets)
         dynamic_sizes, static_sizes = split_indices(sizes)
         super().__init__(
-            operands=[memref, dynamic_offsets, index, dynamic_sizes],
+            operands=[dynamic_sizes, memref, dynamic_offsets, index],
             properties={
                 "channel": SymbolRefAttr(channel),
                 "destination": StringAttr(destination),

@@ -179,7 +179,7 @@ class ForOp(IRDLOperation):
     ):
         """
         Without a body, a block with the right arguments is made: the loop index, then one tile
-        per `iter_args`. The caller fills it, with a yield at the end if anything is carried.
+        per `iter_args`. The caller fills it and ends it with a yield (or with `end_body`).
         """
         dynamic, static = split_indices([lower, upper, step])
         carried = [SSAValue.get(value) for value in iter_args]
@@ -197,6 +197,11 @@ class ForOp(IRDLOperation):
         """Lower bound, upper bound (exclusive), step."""
         lower, upper, step = join_indices(self.bounds, self.static_bounds)
         return lower, upper, step
+
+    def end_body(self) -> None:
+        """Append the empty yield of a loop that carries nothing, unless it is there."""
+        for trait in self.get_traits_of_type(SingleBlockImplicitTerminator):
+            ensure_terminator(self, trait)
 
     @property
     def induction(self) -> SSAValue:
@@ -291,8 +296,7 @@ class ForOp(IRDLOperation):
         attributes = parser.parse_optional_attr_dict_with_keyword()
         op = cls(kind, *bounds, iter_args=inits, body=body)
         if not inits:
-            for trait in op.get_traits_of_type(SingleBlockImplicitTerminator):
-                ensure_terminator(op, trait)
+            op.end_body()
         if sram is not None:
             op.sram = sram
         if attributes is not None:
@@ -362,6 +366,11 @@ class PhaseOp(IRDLOperation):
     @property
     def core_id(self) -> SSAValue:
         return self.cores.block.args[0]
+
+    def add_top(self, block: Block) -> None:
+        """Give a phase without one the program that feeds its channels."""
+        assert self.top is None
+        self.add_region(Region(block))
 
     def verify_(self) -> None:
         for region in self.regions:
