@@ -82,16 +82,27 @@ def indirect_name(position: int) -> str:
     return f"_{position}"
 
 
-class BufferEffect(MemoryEffect):
-    """Loads and stores touch memory once their operand is a memref; tensors are values."""
+class LoadEffect(MemoryEffect):
+    """A load reads memory once its operand is a memref; a tensor is a value."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> Set[EffectInstance] | None:
-        assert isinstance(op, LoadOp | StoreOp)
-        if isinstance(op.target.type, TensorType):
+        if isinstance(op.operands[0].type, TensorType):
             return frozenset()
-        kind = MemoryEffectKind.READ if isinstance(op, LoadOp) else MemoryEffectKind.WRITE
-        return frozenset({EffectInstance(kind)})
+        return frozenset({EffectInstance(MemoryEffectKind.READ)})
+
+
+class NestEffect(MemoryEffect):
+    """A nest on memrefs writes memory; on tensors only a check is an effect: its stores make the
+    results."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> Set[EffectInstance] | None:
+        write = EffectInstance(MemoryEffectKind.WRITE)
+        if any(not isinstance(out.type, TensorType) for out in op.operands):
+            return frozenset({write, EffectInstance(MemoryEffectKind.READ)})
+        checks = any(isinstance(inner, CheckOp) for inner in op.regions[0].walk())
+        return frozenset({write}) if checks else frozenset()
 
 
 class LoopOp(IRDLOperation):
@@ -181,7 +192,7 @@ class NestOp(LoopOp):
     outs = var_operand_def(TensorType | MemRefType)
     outputs = var_result_def(TensorType)
     body = region_def("single_block")
-    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
+    traits = traits_def(NoTerminator(), NestEffect())
 
     def __init__(
         self,
@@ -294,7 +305,7 @@ class LoadOp(AccessOp):
 
     name = "lpu_loop.load"
     output = result_def()
-    traits = traits_def(BufferEffect())
+    traits = traits_def(LoadEffect())
 
     def __init__(self, target: SSAValue, index: Sequence[Expr], indirect: Sequence[SSAValue] = ()):
         super().__init__(
@@ -333,7 +344,7 @@ class StoreOp(AccessOp):
     name = "lpu_loop.store"
     kind = prop_def(StringAttr)
     value = operand_def()
-    traits = traits_def(BufferEffect())
+    traits = traits_def(MemoryWriteEffect())
 
     def __init__(
         self,

@@ -7,12 +7,12 @@ when every read of the old value comes before, else it is copied there at the en
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -33,7 +33,6 @@ from lpu_mlir.nests.nest import Nest, Store, write
 from lpu_mlir.nests.scalar import Scalars
 
 STRIDES = "lpu.strides"
-OUTPUTS = "lpu.outputs"
 
 
 # --- the order of reads and writes --------------------------------------------------------------
@@ -133,12 +132,12 @@ class Bufferization:
         """(value, argument) pairs to copy at the end."""
 
     def argument_types(self) -> list[Attribute]:
-        attrs = self.function.arg_attrs
-        strides = [attr.data.get(STRIDES) for attr in attrs] if attrs is not None else []
-        strides += [None] * (len(self.old.args) - len(strides))
-        types = [_memref(a.type, s) for a, s in zip(self.old.args, strides, strict=True)]
-        wanted = result_strides(self.function)
-        return types + [_memref(v.type, s) for v, s in zip(self.returned, wanted, strict=True)]
+        values = [*self.old.args, *self.returned]
+        attrs = [
+            *_dictionaries(self.function.arg_attrs, len(self.old.args)),
+            *_dictionaries(self.function.res_attrs, len(self.returned)),
+        ]
+        return [_memref(v.type, a.get(STRIDES)) for v, a in zip(values, attrs, strict=True)]
 
     # --- choosing destinations ---
     def sink_written(self) -> None:
@@ -222,6 +221,7 @@ class Bufferization:
             operands=[self.buffers[i] for i in op.operands],
             result_types=[_memref(r.type, None) for r in op.results],
             properties=dict(op.properties),
+            attributes=dict(op.attributes),
         )
         new.location = op.location
         self.block.add_op(new)
@@ -299,24 +299,17 @@ class Bufferization:
         self.block.add_op(write(Nest(tuple(dims), (store,)), [target]))
 
 
+def _dictionaries(
+    attrs: ArrayAttr[DictionaryAttr] | None, count: int
+) -> list[Mapping[str, Attribute]]:
+    return [{}] * count if attrs is None else [attr.data for attr in attrs]
+
+
 def _memref(type: Attribute, strides: Attribute | None) -> Attribute:
     if not isinstance(type, TensorType):
         return type
     steps = strides.data if isinstance(strides, ShapeAttr) else None
     return memref_type(element_type(type), extents(type), steps)
-
-
-def result_strides(function: func.FuncOp) -> list[ShapeAttr | None]:
-    """The strides that the function's results must have, from `lpu.outputs`; None: dense."""
-    found: list[ShapeAttr | None] = [None] * len(function.function_type.outputs)
-    outputs = function.attributes.get(OUTPUTS)
-    for output in outputs if isinstance(outputs, ArrayAttr) else ():
-        if not isinstance(output, DictionaryAttr):
-            continue
-        kind, index, strides = (output.data.get(key) for key in ("kind", "index", "strides"))
-        if kind == StringAttr("result") and isinstance(strides, ShapeAttr):
-            found[index.value.data] = strides
-    return found
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,109 @@
+"""The compiler, from top to bottom: the list of stages that every program goes through.
+
+`lpu-opt -p` takes the same pass names; the backend runs exactly this list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.transforms.canonicalize import CanonicalizePass
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+
+from lpu_mlir.dialects import get_all_dialects
+from lpu_mlir.model.target import Target
+from lpu_mlir.transforms.allocate_sram import AllocateSramPass
+from lpu_mlir.transforms.bufferize import BufferizePass
+from lpu_mlir.transforms.fuse import FusePass
+from lpu_mlir.transforms.graph_to_loop import GraphToLoopPass
+from lpu_mlir.transforms.loop_to_kernel import LoopToKernelPass
+from lpu_mlir.transforms.outline import OutlinePass
+from lpu_mlir.transforms.plan_memory import PlanMemoryPass
+from lpu_mlir.transforms.split_movement import SplitMovementPass
+from lpu_mlir.transforms.verify_dominance import check_dominance
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the pipeline: the level of its result, a pass, and why it is there."""
+
+    level: str
+    transform: ModulePass
+    why: str
+
+    @property
+    def name(self) -> str:
+        return self.transform.name
+
+
+def stages(target: Target) -> tuple[Stage, ...]:
+    """Every stage in order, for one target."""
+    return (
+        # lpu_graph: tensors
+        Stage("graph", OutlinePass(), "compile each distinct layer once"),
+        Stage("graph", CanonicalizePass(), "drop views of views, neutral operations, dead values"),
+        Stage("graph", CommonSubexpressionElimination(), "compute equal values once"),
+        # lpu_loop: the computation of one element, on tensors, then on memrefs
+        Stage("loop", GraphToLoopPass(), "views become index expressions, the rest nests"),
+        Stage("loop", FusePass(target.launch_bytes), "join nests where that moves fewer bytes"),
+        Stage("loop", DeadCodeElimination(), "what was fused into all its readers is gone"),
+        Stage("loop", BufferizePass(), "choose destinations; caches are written in place"),
+        Stage("loop", PlanMemoryPass(), "all intermediates of a function in one arena"),
+        # lpu_kernel: cores, tiles, data movement
+        Stage("kernel", LoopToKernelPass(target.name), "share dims among cores, choose tiles"),
+        Stage("kernel", SplitMovementPass(target.channel_depth), "top requests, cores receive"),
+        Stage("kernel", AllocateSramPass(target.sram_bytes), "an SRAM place for every tile"),
+    )
+
+
+class PipelineError(RuntimeError):
+    """A stage failed; says which one, and how to reproduce it."""
+
+
+Observer = Callable[[Stage, ModuleOp, float], None]
+"""Called after each stage with the module and the seconds it took."""
+
+
+def make_context() -> Context:
+    """A context with the dialects that programs consist of."""
+    from xdsl.dialects import get_all_dialects as get_xdsl_dialects
+
+    context = Context()
+    ours, theirs = get_all_dialects(), get_xdsl_dialects()
+    for name in ("builtin", "func", "arith", "math"):
+        context.register_dialect(name, theirs[name])
+    for name, factory in ours.items():
+        context.register_dialect(name, factory)
+    return context
+
+
+def run_stages(
+    module: ModuleOp,
+    todo: Sequence[Stage],
+    *,
+    verify: bool = False,
+    observe: Observer | None = None,
+) -> None:
+    """Runs stages in place; `verify` checks the module after each (slow, for tests).
+
+    Whatever a stage raises gets a note that names the stage.
+    """
+    context = make_context()
+    for stage in todo:
+        start = perf_counter()
+        try:
+            stage.transform.apply(context, module)
+            if verify:
+                module.verify()
+                check_dominance(module)
+        except Exception as error:
+            error.add_note(f"in stage {stage.name} of the lpu_mlir pipeline")
+            raise
+        if observe is not None:
+            observe(stage, module, perf_counter() - start)

@@ -1,0 +1,1 @@
+"""Running compiled programs: buffers, launches, host calls, and the callable given to torch."""

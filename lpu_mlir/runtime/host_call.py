@@ -1,0 +1,75 @@
+"""Host calls: PyTorch operators run in eager between the launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+
+from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
+from lpu_mlir.frontend.arguments import decode_arguments
+from lpu_mlir.frontend.importer import BINDS
+from lpu_mlir.interpreter.reference.scalar import DTYPES
+
+HostCall: TypeAlias = Callable[[Sequence[Tensor], dict[str, int]], list[Tensor]]
+
+
+def find_overload(name: str) -> Callable[..., Any]:
+    """The operator overload that prints as `name`, such as aten.sort.default.
+
+    Raises LookupError if this PyTorch has none of that name.
+    """
+    namespace, operator, overload = name.split(".")
+    packet = getattr(getattr(torch.ops, namespace), operator, None)
+    if packet is None or overload not in packet.overloads():
+        raise LookupError(f"PyTorch {torch.__version__} has no operator {name}")
+    return getattr(packet, overload)
+
+
+def make_host_call(op: HostCallOp) -> HostCall:
+    """What runs a host call on tensors; it binds the symbols that its results determine."""
+    overload = find_overload(op.overload.data)
+    arguments = dict(op.arguments.data)
+    bound = op.attributes.get(BINDS)
+    integers = [s.data for s in bound if isinstance(s, StringAttr)] if _is_array(bound) else []
+    shapes = [extents(result.type) for result in op.outputs]
+    dtypes = [DTYPES[element_type(result.type)] for result in op.outputs]
+
+    def call(operands: Sequence[Tensor], symbols: dict[str, int]) -> list[Tensor]:
+        args, kwargs = decode_arguments(arguments, operands, symbols)
+        values = list(_flat(overload(*args, **kwargs)))
+        numbers = [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
+        symbols.update(zip(integers, numbers, strict=bool(integers)))
+        tensors = [own(v, operands) for v in values if isinstance(v, Tensor)]
+        for tensor, shape, dtype in zip(tensors, shapes, dtypes, strict=True):
+            for size, extent in zip(tensor.shape, shape, strict=True):
+                symbols.setdefault(str(extent), size)
+            expected = tuple(extent.evaluate(symbols) for extent in shape)
+            if tensor.dtype != dtype or tuple(tensor.shape) != expected:
+                raise RuntimeError(
+                    f"{op.overload.data} gave {tensor.dtype} {tuple(tensor.shape)}, "
+                    f"the program was compiled for {dtype} {expected}"
+                )
+        return tensors
+
+    return call
+
+
+def _is_array(attr: object) -> bool:
+    return isinstance(attr, ArrayAttr)
+
+
+def _flat(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def own(result: Tensor, operands: Sequence[Tensor]) -> Tensor:
+    """A dense tensor with storage of its own: operands live in memory that will be used again."""
+    dense = result.resolve_conj().resolve_neg().contiguous()
+    storage = dense.untyped_storage().data_ptr()
+    if any(operand.untyped_storage().data_ptr() == storage for operand in operands):
+        return dense.clone()
+    return dense

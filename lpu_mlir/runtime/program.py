@@ -1,0 +1,256 @@
+"""A lowered module made ready to run: the host program as closures over torch tensors.
+
+Nothing here changes while a program runs but the frames, one for each call of each function, so any
+number of threads may run one program at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from lpu_mlir.dialects import lpu_host
+from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.dialects.lpu import HostCallOp, element_bytes, element_type, extents, offset, strides
+from lpu_mlir.dialects.lpu_kernel import KernelOp
+from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, Memory
+from lpu_mlir.interpreter.reference.scalar import DTYPES
+from lpu_mlir.runtime.host_call import make_host_call
+
+Symbols: TypeAlias = dict[str, int]
+
+
+@dataclass
+class KernelUse:
+    """How often a kernel was launched and what its launches moved, in bytes."""
+
+    launches: int = 0
+    dram_read: int = 0
+    dram_written: int = 0
+
+
+@dataclass
+class RunStats:
+    """What one run of a program did."""
+
+    kernels: dict[str, KernelUse] = field(default_factory=dict[str, KernelUse])
+    peak_bytes: int = 0
+    """The most bytes that arenas held at once."""
+    arena_bytes: int = 0
+
+    def add_launch(self, name: str, dram_read: int, dram_written: int) -> None:
+        use = self.kernels.setdefault(name, KernelUse())
+        use.launches += 1
+        use.dram_read += dram_read
+        use.dram_written += dram_written
+
+
+@dataclass
+class Run:
+    """What the frames of one run share."""
+
+    symbols: Symbols
+    memory: Memory
+    stats: RunStats
+
+
+@dataclass
+class Frame:
+    """One call of one function: a tensor for each of its values."""
+
+    run: Run
+    values: list[Any]
+
+
+Step: TypeAlias = Callable[[Frame], None]
+Number: TypeAlias = Callable[[Symbols], int]
+
+
+def number(expr: Expr) -> Number:
+    """An expression as a function of the symbols' values."""
+    constant = expr.constant()
+    if constant is not None:
+        return lambda symbols: constant
+    return expr.evaluate
+
+
+def numbers(exprs: Sequence[Expr]) -> Callable[[Symbols], tuple[int, ...]]:
+    """Several expressions at once; free when all are constants."""
+    constants = [expr.constant() for expr in exprs]
+    if None not in constants:
+        fixed = tuple(c for c in constants if c is not None)
+        return lambda symbols: fixed
+    return lambda symbols: tuple(expr.evaluate(symbols) for expr in exprs)
+
+
+@dataclass
+class Function:
+    """A function as steps over numbered values."""
+
+    slots: int
+    arguments: int
+    steps: list[Step]
+
+    def call(self, run: Run, arguments: Sequence[Tensor]) -> None:
+        frame = Frame(run, [*arguments, *[None] * (self.slots - len(arguments))])
+        arena = run.stats.arena_bytes
+        for step in self.steps:
+            step(frame)
+        run.stats.arena_bytes = arena
+
+
+class Program:
+    """All functions of a module that has been lowered to kernels.
+
+    `run` takes the tensors of @main's arguments, destinations included.
+    """
+
+    def __init__(self, module: ModuleOp, params: InterpreterParams):
+        self.params = params
+        ops = list(module.ops)
+        self.kernels = {
+            op.sym_name.data: CompiledKernel(op) for op in ops if isinstance(op, KernelOp)
+        }
+        self.functions: dict[str, Function] = {}
+        for op in ops:
+            if isinstance(op, func.FuncOp):
+                self.functions[op.sym_name.data] = _Builder(self, op).build()
+
+    def run(
+        self, arguments: Sequence[Tensor], symbols: Symbols, memory: Memory, entry: str = "main"
+    ) -> RunStats:
+        stats = RunStats()
+        self.functions[entry].call(Run(symbols, memory, stats), arguments)
+        return stats
+
+
+@dataclass
+class _Builder:
+    """Turns one function into steps."""
+
+    program: Program
+    function: func.FuncOp
+    slots: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+
+    def slot(self, value: SSAValue) -> int:
+        return self.slots.setdefault(value, len(self.slots))
+
+    def build(self) -> Function:
+        block = self.function.body.block
+        for argument in block.args:
+            self.slot(argument)
+        steps = [
+            step for op in block.ops if (step := STEPS[type(op)](self, op)) is not None
+        ]
+        return Function(len(self.slots), len(block.args), steps)
+
+
+def _arena(b: _Builder, op: lpu_host.ArenaOp) -> Step:
+    peak, out = number(op.peak.data), b.slot(op.output)
+
+    def step(frame: Frame) -> None:
+        size = peak(frame.run.symbols)
+        frame.values[out] = torch.empty(size, dtype=torch.uint8)
+        stats = frame.run.stats
+        stats.arena_bytes += size
+        stats.peak_bytes = max(stats.peak_bytes, stats.arena_bytes)
+
+    return step
+
+
+def _carve(b: _Builder, op: lpu_host.CarveOp) -> Step:
+    arena, out, start = b.slot(op.arena), b.slot(op.output), number(op.offset.data)
+    type = op.output.type
+    dtype, size = DTYPES[element_type(type)], element_bytes(element_type(type))
+    shape, steps = numbers(extents(type)), numbers(strides(type))
+
+    def step(frame: Frame) -> None:
+        symbols = frame.run.symbols
+        sizes = shape(symbols)
+        begin = start(symbols)
+        end = begin + size * _count(sizes)
+        flat = frame.values[arena][begin:end].view(dtype)
+        tensor = flat.as_strided(sizes, steps(symbols), flat.storage_offset())
+        frame.run.memory.poison(tensor)
+        frame.values[out] = tensor
+
+    return step
+
+
+def _count(sizes: Sequence[int]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+def _view(b: _Builder, op: lpu_host.ViewOp) -> Step:
+    source, out, type = b.slot(op.source), b.slot(op.output), op.output.type
+    shape, steps = numbers(extents(type)), numbers(strides(type))
+    shift = number(offset(type) - offset(op.source.type))
+
+    def step(frame: Frame) -> None:
+        symbols, base = frame.run.symbols, frame.values[source]
+        start = base.storage_offset() + shift(symbols)
+        frame.values[out] = base.as_strided(shape(symbols), steps(symbols), start)
+
+    return step
+
+
+def _launch(b: _Builder, op: lpu_host.LaunchOp) -> Step:
+    kernel = b.program.kernels[op.kernel.string_value()]
+    name, params = kernel.name, b.program.params
+    buffers, indices = [b.slot(v) for v in op.buffers], numbers(op.indices.data)
+
+    def step(frame: Frame) -> None:
+        run = frame.run
+        arguments = [frame.values[slot] for slot in buffers]
+        moved = kernel.launch([*arguments, *indices(run.symbols)], run.memory, params)
+        run.stats.add_launch(name, moved.dram_read, moved.dram_written)
+
+    return step
+
+
+def _call(b: _Builder, op: func.CallOp) -> Step:
+    functions, callee = b.program.functions, op.callee.string_value()
+    operands = [b.slot(v) for v in op.arguments]
+
+    def step(frame: Frame) -> None:
+        functions[callee].call(frame.run, [frame.values[slot] for slot in operands])
+
+    return step
+
+
+def _host_call(b: _Builder, op: HostCallOp) -> Step:
+    call = make_host_call(op)
+    operands, results = [b.slot(v) for v in op.inputs], [b.slot(v) for v in op.outputs]
+
+    def step(frame: Frame) -> None:
+        tensors = [frame.values[slot] for slot in operands]
+        for slot, tensor in zip(results, call(tensors, frame.run.symbols), strict=True):
+            frame.values[slot] = tensor
+
+    return step
+
+
+def _return(b: _Builder, op: func.ReturnOp) -> None:
+    return None
+
+
+STEPS: Mapping[type[Operation], Callable[[_Builder, Any], Step | None]] = {
+    lpu_host.ArenaOp: _arena,
+    lpu_host.CarveOp: _carve,
+    lpu_host.ViewOp: _view,
+    lpu_host.LaunchOp: _launch,
+    func.CallOp: _call,
+    func.ReturnOp: _return,
+    HostCallOp: _host_call,
+}
+"""Operation of the host program -> the step that does it."""

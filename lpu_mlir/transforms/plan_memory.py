@@ -1,0 +1,158 @@
+"""Places every intermediate of a function at an offset in one arena.
+
+Buffers whose lives overlap get disjoint places.  While all sizes are known, a buffer goes to the
+lowest gap that fits; once sizes depend on symbols, above everything that lives at the same time, which
+holds whatever the symbols are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.dialects.lpu import symbols, type_bytes
+from lpu_mlir.dialects.lpu_host import ALIGNMENT, AllocOp, ArenaOp, CarveOp, ViewOp
+
+
+@dataclass(frozen=True)
+class Life:
+    """A buffer from its first to its last use, both included, and its size in bytes."""
+
+    alloc: AllocOp
+    first: int
+    last: int
+    size: Expr
+
+    def overlaps(self, other: Life) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def lives(block: Block) -> list[Life]:
+    """The lives of a block's buffers, in program order."""
+    position = {op: i for i, op in enumerate(block.ops)}
+    found: list[Life] = []
+    for op in block.ops:
+        if isinstance(op, AllocOp):
+            uses = [position[_in_block(user, block)] for user in _users(op.output)]
+            if uses:
+                size = type_bytes(op.output.type).ceildiv(ALIGNMENT) * ALIGNMENT
+                found.append(Life(op, min(uses), max(uses), size))
+    return found
+
+
+def _users(buffer: SSAValue) -> list[Operation]:
+    """Operations that touch a buffer, also through views of it."""
+    found: list[Operation] = []
+    for use in buffer.uses:
+        if isinstance(use.operation, ViewOp):
+            found += _users(use.operation.output)
+        else:
+            found.append(use.operation)
+    return found
+
+
+def _in_block(op: Operation, block: Block) -> Operation:
+    found = block.find_ancestor_op_in_block(op)
+    assert found is not None
+    return found
+
+
+def place(buffers: Sequence[Life]) -> dict[Life, Expr]:
+    """An offset for each buffer; largest known sizes first, then those that depend on symbols."""
+    known = [b for b in buffers if b.size.constant() is not None]
+    symbolic = [b for b in buffers if b.size.constant() is None]
+    known.sort(key=lambda b: -(b.size.constant() or 0))
+    offsets: dict[Life, Expr] = {}
+    for buffer in known:
+        neighbours = sorted(
+            (offsets[o].constant() or 0, o.size.constant() or 0)
+            for o in offsets
+            if o.overlaps(buffer)
+        )
+        offsets[buffer] = Expr.const(_lowest_gap(neighbours, buffer.size.constant() or 0))
+    for buffer in symbolic:
+        top = Expr.const(0)
+        for other, offset in offsets.items():
+            if other.overlaps(buffer):
+                top = Expr.max(top, offset + other.size)
+        offsets[buffer] = top
+    return offsets
+
+
+def _lowest_gap(neighbours: Sequence[tuple[int, int]], size: int) -> int:
+    start = 0
+    for offset, length in neighbours:
+        if offset - start >= size:
+            break
+        start = max(start, offset + length)
+    return start
+
+
+def lower_bound(buffers: Sequence[Life], hints: Mapping[str, int]) -> int:
+    """The most bytes live at one moment: no plan needs less."""
+    sizes = [buffer.size.evaluate(hints) for buffer in buffers]
+    moments = {buffer.first for buffer in buffers}
+    return max(
+        (
+            sum(s for s, b in zip(sizes, buffers, strict=True) if b.first <= moment <= b.last)
+            for moment in moments
+        ),
+        default=0,
+    )
+
+
+def plan_function(function: func.FuncOp) -> None:
+    block = function.body.block
+    buffers = lives(block)
+    used = {buffer.alloc for buffer in buffers}
+    for op in list(block.ops):
+        if isinstance(op, AllocOp) and op not in used:
+            Rewriter.erase_op(op)
+    if not buffers:
+        return
+    offsets = place(buffers)
+    peak = Expr.const(0)
+    for buffer, offset in offsets.items():
+        peak = Expr.max(peak, offset + buffer.size)
+    hints = {s.symbol.data: s.hint.data for s in symbols(function)}
+    arena = ArenaOp(peak, lower_bound(buffers, hints))
+    first = block.first_op
+    assert first is not None
+    block.insert_op_before(arena, first)
+    for buffer in buffers:
+        alloc = buffer.alloc
+        carve = CarveOp(arena.output, offsets[buffer], alloc.output.type)
+        Rewriter.replace_op(alloc, carve)
+
+
+@dataclass(frozen=True)
+class PlanMemoryPass(ModulePass):
+    """Turns `lpu_host.alloc` into places in one arena for each function.
+
+    Before:
+    ```mlir
+    %0 = lpu_host.alloc : memref<64xf32, "shared_dram">
+    %1 = lpu_host.alloc : memref<64xf32, "shared_dram">
+    ```
+    After:
+    ```mlir
+    %a = lpu_host.arena <512> lower_bound <512> : memref<512xi8, "shared_dram">
+    %0 = lpu_host.carve %a at <0> : … -> memref<64xf32, "shared_dram">
+    %1 = lpu_host.carve %a at <256> : … -> memref<64xf32, "shared_dram">
+    ```
+    """
+
+    name = "plan-memory"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                plan_function(function)
