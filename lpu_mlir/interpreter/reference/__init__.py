@@ -9,10 +9,10 @@ from lpu_mlir.interpreter.reference.errors import (
     ExtentError,
     HazardError,
     OutOfBoundsError,
+    RaceError,
     SramCapacityError,
     SramClobberedError,
     UnwrittenReadError,
-    WriteRaceError,
 )
 from lpu_mlir.interpreter.reference.launch import InterpreterParams, LaunchStats
 from lpu_mlir.interpreter.reference.machine import CompiledKernel
@@ -27,8 +27,8 @@ __all__ = [
     "LaunchStats",
     "Memory",
     "OutOfBoundsError",
+    "RaceError",
     "SramCapacityError",
     "SramClobberedError",
     "UnwrittenReadError",
-    "WriteRaceError",
 ]

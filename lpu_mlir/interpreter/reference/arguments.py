@@ -11,44 +11,74 @@ from torch import Tensor
 
 from lpu_mlir.interpreter.reference.errors import (
     OutOfBoundsError,
+    RaceError,
     UnwrittenReadError,
-    WriteRaceError,
 )
 from lpu_mlir.interpreter.reference.memory import Memory, byte_window
 
 _NOBODY = torch.iinfo(torch.int16).max
-"""The owner of bytes that no core has written in a phase; above the turn of every core."""
+"""The turn of bytes that no core has touched in a phase; above the turn of every core."""
 
 
-class Owners:
+class Accesses:
     """
-    Which core has written the bytes from `low` to `high` (in a storage) in the current phase.
+    The first core to write, and the first to read, each of the bytes from `low` to `high` of a
+    storage in the current phase.
 
-    Cores are known by their turn, which rises while a phase runs. Elements are the unit where one
-    argument has the bytes to itself, single bytes where arguments overlap.
+    Cores are known by their turn, which rises while a phase runs: another core was there before
+    exactly if the turn found is lower. Elements are the unit where one argument has the bytes to
+    itself, single bytes where arguments overlap.
     """
 
     def __init__(self, low: int, high: int, itemsize: int):
         self.low, self.high, self.itemsize = low, high, itemsize
-        self._owner: Tensor | None = None
+        self.reset()
 
     def reset(self) -> None:
         """Start a phase."""
-        self._owner = None
+        self._writers: Tensor | None = None
+        self._readers: Tensor | None = None
 
-    def window(
+    def writers(
         self, sizes: tuple[int, ...], strides: tuple[int, ...], start: int, itemsize: int
     ) -> Tensor:
-        """The turns of who wrote a window, given as for `byte_window`."""
-        if self._owner is None:
-            count = (self.high - self.low) // self.itemsize
-            self._owner = torch.full((count,), _NOBODY, dtype=torch.int16)
+        """Who first wrote a window, given as for `byte_window`."""
+        if self._writers is None:
+            self._writers = self._nobody()
+        return self._window(self._writers, sizes, strides, start, itemsize)
+
+    def readers(
+        self, sizes: tuple[int, ...], strides: tuple[int, ...], start: int, itemsize: int
+    ) -> Tensor:
+        """Who first read a window."""
+        if self._readers is None:
+            self._readers = self._nobody()
+        return self._window(self._readers, sizes, strides, start, itemsize)
+
+    def is_read(self) -> bool:
+        """Whether anything was read in this phase."""
+        return self._readers is not None
+
+    def _nobody(self) -> Tensor:
+        return torch.full(((self.high - self.low) // self.itemsize,), _NOBODY, dtype=torch.int16)
+
+    def _window(
+        self,
+        turns: Tensor,
+        sizes: tuple[int, ...],
+        strides: tuple[int, ...],
+        start: int,
+        itemsize: int,
+    ) -> Tensor:
         if self.itemsize == itemsize:
-            return self._owner.as_strided(sizes, strides, start - self.low // itemsize)
+            return turns.as_strided(sizes, strides, start - self.low // itemsize)
         byte_strides = [stride * itemsize for stride in strides]
-        return self._owner.as_strided(
-            (*sizes, itemsize), (*byte_strides, 1), start * itemsize - self.low
-        )
+        return turns.as_strided((*sizes, itemsize), (*byte_strides, 1), start * itemsize - self.low)
+
+
+def _by_others(turns: Tensor, turn: int) -> bool:
+    """Whether a core before this one is among the turns."""
+    return turns.numel() > 0 and int(turns.amin()) < turn
 
 
 def byte_range(tensor: Tensor) -> tuple[int, int]:
@@ -62,12 +92,15 @@ def byte_range(tensor: Tensor) -> tuple[int, int]:
 
 @dataclass
 class Argument:
-    """One memref during one launch. `is_overwritten`: some argument that is written overlaps it."""
+    """
+    One memref during one launch. `is_overwritten`: some argument that is written overlaps it.
+    `turn`, where it is taken, is the running core's, for the detection of races.
+    """
 
     tensor: Tensor
     is_overwritten: bool
     shadow: Tensor | None
-    owners: Owners | None = None
+    accesses: Accesses | None = None
 
     def __post_init__(self) -> None:
         self.shape = tuple(self.tensor.shape)
@@ -91,14 +124,21 @@ class Argument:
 
     # --- reading --------------------------------------------------------------------------------
 
-    def read(self, offsets: tuple[int, ...], sizes: tuple[int, ...], site: str) -> Tensor:
+    def read(
+        self, offsets: tuple[int, ...], sizes: tuple[int, ...], turn: int, site: str
+    ) -> Tensor:
         """The elements of a window. A copy only where a store of this launch could change them."""
         start = self._start(offsets, sizes, site)
+        if self.accesses is not None:
+            window = (sizes, self.strides, start, self.itemsize)
+            if _by_others(self.accesses.writers(*window), turn):
+                raise RaceError(self._race(site, offsets, sizes, "wrote"))
+            self.accesses.readers(*window).clamp_(max=turn)
         if self.shadow is not None:
             written = byte_window(self.shadow, sizes, self.strides, start, self.itemsize)
             self._require_written(written, offsets, sizes, site)
-        window = self.tensor.as_strided(sizes, self.strides, start)
-        return window.clone() if self.is_overwritten else window
+        elements = self.tensor.as_strided(sizes, self.strides, start)
+        return elements.clone() if self.is_overwritten else elements
 
     def read_at(
         self,
@@ -106,20 +146,28 @@ class Argument:
         index: Tensor | int,
         offsets: tuple[int, ...],
         sizes: tuple[int, ...],
+        turn: int,
         site: str,
     ) -> Tensor:
         """A window whose positions in one dim come from an index; the index's dims replace it."""
         if isinstance(index, int):
             offsets = (*offsets[:dim], index, *offsets[dim + 1 :])
-            return self.read(offsets, sizes, site).squeeze(dim)
+            return self.read(offsets, sizes, turn, site).squeeze(dim)
         sizes = (*sizes[:dim], self.shape[dim], *sizes[dim + 1 :])
         start = self._start(offsets, sizes, site)
         positions = self._positions(dim, index, site)
+        if self.accesses is not None:
+            window = (sizes, self.strides, start, self.itemsize)
+            if _by_others(self.accesses.writers(*window).index_select(dim, positions), turn):
+                raise RaceError(self._race(site, offsets, sizes, "wrote"))
+            readers = self.accesses.readers(*window)
+            first = readers.index_select(dim, positions).clamp_(max=turn)
+            readers.index_copy_(dim, positions, first)
         if self.shadow is not None:
             written = byte_window(self.shadow, sizes, self.strides, start, self.itemsize)
             self._require_written(written.index_select(dim, positions), offsets, sizes, site)
-        window = self.tensor.as_strided(sizes, self.strides, start).index_select(dim, positions)
-        return window.reshape(*sizes[:dim], *index.shape, *sizes[dim + 1 :])
+        elements = self.tensor.as_strided(sizes, self.strides, start).index_select(dim, positions)
+        return elements.reshape(*sizes[:dim], *index.shape, *sizes[dim + 1 :])
 
     def _require_written(
         self, written: Tensor, offsets: Sequence[int], sizes: Sequence[int], site: str
@@ -146,13 +194,17 @@ class Argument:
     # --- writing --------------------------------------------------------------------------------
 
     def write(self, tile: Tensor, offsets: tuple[int, ...], turn: int, site: str) -> None:
-        """Put a tile at an offset. `turn` is the running core's, for the detection of races."""
+        """Put a tile at an offset."""
         sizes = tuple(tile.shape)
         start = self._start(offsets, sizes, site)
-        if self.owners is not None:
-            owner = self.owners.window(sizes, self.strides, start, self.itemsize)
-            self._require_own(owner, turn, offsets, sizes, site)
-            owner.fill_(turn)
+        if self.accesses is not None:
+            window = (sizes, self.strides, start, self.itemsize)
+            writers = self.accesses.writers(*window)
+            if _by_others(writers, turn):
+                raise RaceError(self._race(site, offsets, sizes, "wrote"))
+            if self.accesses.is_read() and _by_others(self.accesses.readers(*window), turn):
+                raise RaceError(self._race(site, offsets, sizes, "read"))
+            writers.fill_(turn)
         self.tensor.as_strided(sizes, self.strides, start).copy_(tile)
         if self.shadow is not None:
             byte_window(self.shadow, sizes, self.strides, start, self.itemsize).fill_(True)
@@ -177,19 +229,11 @@ class Argument:
             at = (*offsets[:dim], position, *offsets[dim + 1 :])
             self.write(slices.narrow(dim, number, 1), at, turn, site)
 
-    def _require_own(
-        self,
-        owner: Tensor,
-        turn: int,
-        offsets: Sequence[int],
-        sizes: Sequence[int],
-        site: str,
-    ) -> None:
-        if owner.numel() and int(owner.amin()) < turn:
-            raise WriteRaceError(
-                f"{site}: window {list(offsets)}{list(sizes)} has bytes that another core "
-                "wrote in the same phase"
-            )
+    def _race(self, site: str, offsets: Sequence[int], sizes: Sequence[int], deed: str) -> str:
+        return (
+            f"{site}: window {list(offsets)}{list(sizes)} has bytes that another core {deed} in "
+            "the same phase"
+        )
 
 
 def bind_arguments(
@@ -206,7 +250,8 @@ def bind_arguments(
         overlaps = any(_overlap(own, ranges[n]) for n in targets)
         arguments.append(Argument(tensor, overlaps, memory.shadow(tensor)))
     if check_races:
-        _share_owners(arguments, [(n, ranges[n]) for n in targets])
+        exposed = [n for n, argument in enumerate(arguments) if argument.is_overwritten]
+        _share_accesses(arguments, [(n, ranges[n]) for n in exposed])
     return arguments
 
 
@@ -214,12 +259,12 @@ def _overlap(a: tuple[int, int, int], b: tuple[int, int, int]) -> bool:
     return a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
 
 
-def _share_owners(
-    arguments: list[Argument], targets: list[tuple[int, tuple[int, int, int]]]
+def _share_accesses(
+    arguments: list[Argument], exposed: list[tuple[int, tuple[int, int, int]]]
 ) -> None:
-    """Give every written argument the owners of its bytes, one object for those that overlap."""
+    """Give arguments the accesses to their bytes, one object for those that overlap."""
     groups: list[tuple[tuple[int, int, int], list[int]]] = []
-    for number, span in sorted(targets, key=lambda target: target[1]):
+    for number, span in sorted(exposed, key=lambda entry: entry[1]):
         if groups and _overlap(groups[-1][0], span):
             storage, low, high = groups[-1][0]
             groups[-1] = ((storage, low, max(high, span[2])), [*groups[-1][1], number])
@@ -227,9 +272,9 @@ def _share_owners(
             groups.append((span, [number]))
     for (_, low, high), members in groups:
         itemsize = arguments[members[0]].itemsize if len(members) == 1 else 1
-        owners = Owners(low, high, itemsize)
+        accesses = Accesses(low, high, itemsize)
         for number in members:
-            arguments[number].owners = owners
+            arguments[number].accesses = accesses
 
 
 def window_bytes(tile: Tensor) -> int:

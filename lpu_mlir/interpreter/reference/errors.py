@@ -29,5 +29,5 @@ class SramClobberedError(HazardError):
     """A tile was read after another had been written over it."""
 
 
-class WriteRaceError(HazardError):
-    """Two cores wrote the same bytes within one phase."""
+class RaceError(HazardError):
+    """Within one phase a core wrote or read bytes that another core wrote."""

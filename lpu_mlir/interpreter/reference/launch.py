@@ -23,7 +23,7 @@ class InterpreterParams:
     """The capacity of one core's SRAM."""
 
     check_races: bool = True
-    """Report bytes that two cores write in one phase."""
+    """Report bytes that one core writes and another writes or reads in one phase."""
 
 
 @dataclass(frozen=True)

@@ -100,8 +100,8 @@ class CompiledKernel:
             random.Random(params.seed).shuffle(order)
         for number, (top, cores) in enumerate(self._phases):
             for argument in launch.arguments:
-                if argument.owners is not None:
-                    argument.owners.reset()
+                if argument.accesses is not None:
+                    argument.accesses.reset()
             self._run_phase(launch, number, top, cores, order, args)
         if launch.failures:
             _, _, error, message = min(launch.failures, key=lambda failure: failure[:2])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -175,18 +175,19 @@ def _for(op: Operation, scope: Scope) -> Step:
 # --- movement -----------------------------------------------------------------------------------
 
 
-_Read: TypeAlias = Callable[[Argument, list[Any]], Tensor]
+_Read: TypeAlias = Callable[[Argument, Frame], Tensor]
 
 
-def _reader(op: ReadWindowOp, type: TileType, scope: Scope) -> Callable[[Frame], Tensor]:
-    """Reads a window, counting its bytes: once for all cores if it is the same for all."""
+def _reader(
+    op: ReadWindowOp, type: TileType, scope: Scope, is_private: bool
+) -> Callable[[Frame], Tensor]:
+    """Reads a window, counting its bytes: once for all cores unless it is private to each."""
     number = scope.memrefs.index(op.memref)
-    is_private = depends_on_core(op, scope.core_dependent)
     read = _plain_read(op, type, scope) if op.index is None else _indexed_read(op, type, scope)
 
     def run(frame: Frame) -> Tensor:
         launch = frame.launch
-        window = read(launch.arguments[number], frame.values)
+        window = read(launch.arguments[number], frame)
         if is_private or frame.core == 0:
             launch.dram_read += window_bytes(window)
         return window
@@ -198,11 +199,12 @@ def _plain_read(op: ReadWindowOp, type: TileType, scope: Scope) -> _Read:
     offsets, sizes = scope.pick(op.window_offsets()), scope.pick(op.window_sizes())
     fits, site = scope.capacity_check(op, op.window_sizes(), type), scope.site(op)
 
-    def read(argument: Argument, values: list[Any]) -> Tensor:
+    def read(argument: Argument, frame: Frame) -> Tensor:
+        values = frame.values
         extents = sizes(values)
         if fits is not None:
             fits(extents)
-        return argument.read(offsets(values), extents, site)
+        return argument.read(offsets(values), extents, frame.turn, site)
 
     return read
 
@@ -213,12 +215,14 @@ def _indexed_read(op: ReadWindowOp, type: TileType, scope: Scope) -> _Read:
     offsets, sizes = scope.pick(op.window_offsets()), scope.pick(op.window_sizes())
     dim, index, site = op.indexed_dim, scope.slot(op.index), scope.site(op)
     # The extents of an index tile are within its own capacity, which the result's contains.
-    extents: list[Index] = list(op.window_sizes())
-    extents[dim : dim + 1] = index_shape(op.index)
-    fits = scope.capacity_check(op, extents, type)
+    of_tile: list[Index] = list(op.window_sizes())
+    of_tile[dim : dim + 1] = index_shape(op.index)
+    fits = scope.capacity_check(op, of_tile, type)
 
-    def read(argument: Argument, values: list[Any]) -> Tensor:
-        window = argument.read_at(dim, values[index], offsets(values), sizes(values), site)
+    def read(argument: Argument, frame: Frame) -> Tensor:
+        values = frame.values
+        at, extents = offsets(values), sizes(values)
+        window = argument.read_at(dim, values[index], at, extents, frame.turn, site)
         if fits is not None:
             fits(window.shape)
         return window
@@ -228,7 +232,8 @@ def _indexed_read(op: ReadWindowOp, type: TileType, scope: Scope) -> _Read:
 
 def _load(op: Operation, scope: Scope) -> Step:
     assert isinstance(op, LoadOp)
-    read, out = _reader(op, tile(op.result), scope), scope.slot(op.result)
+    is_private = depends_on_core(op, scope.core_dependent)
+    read, out = _reader(op, tile(op.result), scope, is_private), scope.slot(op.result)
 
     def step(frame: Frame) -> None:
         frame.values[out] = read(frame)
@@ -243,7 +248,8 @@ def _loop_indices(op: Operation, scope: Scope) -> Pick:
 def _request(op: Operation, scope: Scope) -> Step:
     assert isinstance(op, RequestOp)
     name = op.channel.root_reference.data
-    read = _reader(op, scope.kernel.channels()[name].tile_type, scope)
+    type, is_private = scope.kernel.channels()[name].tile_type, op.destination.data == "each"
+    read = _reader(op, type, scope, is_private)
     loop_indices = _loop_indices(op, scope)
 
     def step(frame: Frame) -> None:
