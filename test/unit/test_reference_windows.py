@@ -225,6 +225,19 @@ def test_scalars_in_memory() -> None:
         launch(text, x, y, memory=memory)
 
 
+def test_errors_name_the_source_line() -> None:
+    text = COPY.replace("-> !t<8x8xf32>", '-> !t<8x8xf32> loc("model.py":12:3)')
+    with pytest.raises(OutOfBoundsError, match=r'load \(%t\) at loc\("model.py":12:3\): window'):
+        launch(text, torch.zeros(6, 8), torch.zeros(8, 8), 7, 0, 1, 1)
+
+
+def test_parameters_that_need_gradients() -> None:
+    x, y = torch.nn.Parameter(torch.randn(3, 5)), torch.nn.Parameter(torch.zeros(3, 5))
+    launch(COPY, x, y, 0, 0, 3, 5)
+    assert torch.equal(x, y)
+    assert y.grad_fn is None
+
+
 # --- loops --------------------------------------------------------------------------------------
 
 SUM = """

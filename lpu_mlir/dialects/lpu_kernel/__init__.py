@@ -34,7 +34,6 @@ from lpu_mlir.dialects.lpu_kernel.structure import (
     CheckOp,
     ForOp,
     KernelOp,
-    LaunchOp,
     PhaseOp,
 )
 from lpu_mlir.dialects.lpu_kernel.types import Index, TileType, tile_type
@@ -44,7 +43,6 @@ LpuKernel = Dialect(
     [
         KernelOp,
         PhaseOp,
-        LaunchOp,
         ApplyOp,
         ForOp,
         YieldOp,
@@ -82,7 +80,6 @@ __all__ = [
     "ForOp",
     "Index",
     "KernelOp",
-    "LaunchOp",
     "LoadOp",
     "LpuKernel",
     "MapOp",

@@ -59,7 +59,13 @@ from lpu_mlir.dialects.lpu_kernel.types import (
 
 @irdl_op_definition
 class YieldOp(AbstractYieldOperation[Attribute]):
-    """Ends the region of a map (its scalars) or of a for (its tiles)."""
+    """
+    Ends the region of a map (its scalars) or of a for (its tiles).
+
+    ```mlir
+    lpu_kernel.yield %v : f32
+    ```
+    """
 
     name = "lpu_kernel.yield"
     traits = traits_def(IsTerminator(), Pure())

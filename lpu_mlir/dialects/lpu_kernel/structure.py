@@ -1,4 +1,4 @@
-"""Kernels, their phases and loops, index arithmetic, checks, and the launch of a kernel."""
+"""Kernels, their phases and loops, index arithmetic, and checks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     I64,
     ArrayAttr,
-    FlatSymbolRefAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
     MemRefType,
     StringAttr,
     SymbolNameConstraint,
-    SymbolRefAttr,
     i1,
     i64,
 )
@@ -38,7 +36,6 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import (
     IsolatedFromAbove,
-    MemoryReadEffect,
     MemoryWriteEffect,
     NoTerminator,
     Pure,
@@ -46,7 +43,6 @@ from xdsl.traits import (
     SingleBlockImplicitTerminator,
     SymbolOpInterface,
     SymbolTable,
-    SymbolUserOpInterface,
     ensure_terminator,
 )
 from xdsl.utils.exceptions import VerifyException
@@ -519,38 +515,3 @@ def _print_argument(printer: Printer, argument: SSAValue) -> None:
     printer.print_ssa_value(argument)
     printer.print_string(": ")
     printer.print_attribute(argument.type)
-
-
-class _CalleeIsKernel(SymbolUserOpInterface):
-    def verify(self, op: Operation) -> None:
-        assert isinstance(op, LaunchOp)
-        kernel = SymbolTable.lookup_symbol(op, op.callee)
-        if not isinstance(kernel, KernelOp):
-            raise VerifyException(f"{op.callee} is not a kernel")
-        expected = tuple(arg.type for arg in kernel.args)
-        if tuple(op.arguments.types) != expected:
-            raise VerifyException(
-                f"launch of {op.callee} with ({', '.join(map(str, op.arguments.types))}), "
-                f"expected ({', '.join(map(str, expected))})"
-            )
-
-
-@irdl_op_definition
-class LaunchOp(IRDLOperation):
-    """
-    Runs a kernel on the arguments.
-
-    ```mlir
-    lpu_kernel.launch @double(%x, %y, %n) : memref<8x64xf32>, memref<8x64xf32>, index
-    ```
-    """
-
-    name = "lpu_kernel.launch"
-    callee = prop_def(FlatSymbolRefAttr)
-    arguments = var_operand_def(MemRefType | IndexType)
-
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), _CalleeIsKernel())
-    assembly_format = "$callee `` `(` $arguments `)` attr-dict (`:` type($arguments)^)?"
-
-    def __init__(self, kernel: str, arguments: Sequence[SSAValue | Operation]):
-        super().__init__(operands=[arguments], properties={"callee": SymbolRefAttr(kernel)})

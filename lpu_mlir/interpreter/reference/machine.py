@@ -98,11 +98,12 @@ class CompiledKernel:
         order = list(range(self._cores))
         if params.seed:
             random.Random(params.seed).shuffle(order)
-        for number, (top, cores) in enumerate(self._phases):
-            for argument in launch.arguments:
-                if argument.accesses is not None:
-                    argument.accesses.reset()
-            self._run_phase(launch, number, top, cores, order, args)
+        with torch.no_grad():
+            for number, (top, cores) in enumerate(self._phases):
+                for argument in launch.arguments:
+                    if argument.accesses is not None:
+                        argument.accesses.reset()
+                self._run_phase(launch, number, top, cores, order, args)
         if launch.failures:
             _, _, error, message = min(launch.failures, key=lambda failure: failure[:2])
             raise _ERRORS[error](message)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType
+from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, MemRefType
 from xdsl.ir import Operation, Region, SSAValue
 
 from lpu_mlir.dialects.lpu_kernel import ChannelOp, ForOp, Index, KernelOp, ReceiveOp, TileType
@@ -54,7 +54,9 @@ class Scope:
         """How errors name an operation."""
         hints = [f"%{value.name_hint}" for value in op.results if value.name_hint]
         result = f" ({', '.join(hints)})" if hints else ""
-        return f"kernel @{self.kernel.sym_name.data}: {op.name}{result}"
+        known = isinstance(op.location, FileLineColLoc)
+        source = f" at {op.location}" if known else ""
+        return f"kernel @{self.kernel.sym_name.data}: {op.name}{result}{source}"
 
     def slot(self, value: SSAValue) -> int:
         """The slot of a value."""

@@ -357,21 +357,3 @@ lpu_kernel.kernel @k() access [] cores 8 {
 lpu_kernel.kernel @k() access [] cores 8 {
   %n = arith.constant 1 : index
 }
-
-// -----
-
-// CHECK: launch of @k with (index), expected (memref<8xf32, "shared_dram">, index)
-lpu_kernel.kernel @k(%x: memref<8xf32, "shared_dram">, %n: index) access [ro] cores 8 {
-}
-func.func @main(%n: index) {
-  lpu_kernel.launch @k(%n) : index
-  func.return
-}
-
-// -----
-
-// CHECK: @main is not a kernel
-func.func @main(%n: index) {
-  lpu_kernel.launch @main(%n) : index
-  func.return
-}

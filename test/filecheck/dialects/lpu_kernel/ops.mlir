@@ -104,13 +104,6 @@ lpu_kernel.kernel @compute(%n: index) access [] cores 1 {
   }
 }
 
-// CHECK: func.func @main
-func.func @main(%n: index, %x: memref<64x?xf32, "shared_dram">) {
-  // CHECK-NEXT: lpu_kernel.launch @channels(%x, %n) : memref<64x?xf32, "shared_dram">, index
-  lpu_kernel.launch @channels(%x, %n) : memref<64x?xf32, "shared_dram">, index
-  // CHECK-NEXT: lpu_kernel.launch @nothing()
-  lpu_kernel.launch @nothing()
-  func.return
-}
+// CHECK: lpu_kernel.kernel @nothing() access [] cores 1 {
 lpu_kernel.kernel @nothing() access [] cores 1 {
 }
