@@ -17,7 +17,7 @@ class InterpreterParams:
     """How strictly, and on what machine, kernels run."""
 
     seed: int = 0
-    """Shuffles the order in which the cores of a phase run."""
+    """Shuffles the order in which the cores of a phase run; 0 keeps them in order."""
 
     sram_bytes: int = 1 << 23
     """The capacity of one core's SRAM."""
