@@ -112,8 +112,8 @@ def chain_end(value: SSAValue) -> SSAValue:
 class Bufferization:
     """Rebuilds one function on memrefs."""
 
-    def __init__(self, function: func.FuncOp):
-        self.function = function
+    def __init__(self, function: func.FuncOp, writes: Mapping[str, frozenset[int]]):
+        self.function, self.writes = function, writes
         self.old = function.body.block
         last = self.old.last_op
         if not isinstance(last, func.ReturnOp):
@@ -262,6 +262,8 @@ class Bufferization:
 
     def rebuild_call(self, call: func.CallOp) -> None:
         operands = [self.buffers[a] for a in call.arguments]
+        for position in sorted(self.writes[call.callee.string_value()]):
+            self.keep(call.arguments[position], call)
         for result in call.results:
             if result not in self.buffers:
                 self.buffers[result] = self.alloc(result.type)
@@ -269,6 +271,15 @@ class Bufferization:
         new = func.CallOp(call.callee, operands, [])
         new.location = call.location
         self.block.add_op(new)
+
+    def keep(self, tensor: SSAValue, call: func.CallOp) -> None:
+        """Copies a tensor whose buffer the call is about to change, if its value is read later."""
+        here = self.order.position[call]
+        if all(self.order.position[op] <= here for op in self.order.readers(tensor, call)):
+            return
+        kept = self.alloc(tensor.type)
+        self.copy(self.buffers[tensor], kept)
+        self.buffers[tensor] = kept
 
     def finish(self) -> None:
         """Copies what could not be computed in place: results first, for they mean old values."""
@@ -336,10 +347,17 @@ class BufferizePass(ModulePass):
     name = "bufferize"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and function.body.blocks:
-                Bufferization(function).run()
+        functions = [f for f in op.ops if isinstance(f, func.FuncOp) and f.body.blocks]
+        writes = {f.sym_name.data: written_arguments(f) for f in functions}
+        for function in functions:
+            Bufferization(function, writes).run()
         check_bufferized(op)
+
+
+def written_arguments(function: func.FuncOp) -> frozenset[int]:
+    """Positions of the arguments that a function, still on tensors, writes back to."""
+    targets = {op.target for op in function.body.block.ops if isinstance(op, WriteBackOp)}
+    return frozenset(i for i, a in enumerate(function.body.block.args) if a in targets)
 
 
 def check_bufferized(module: ModuleOp) -> None:

@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from lpu_mlir.dialects import lpu_loop
-from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
 from lpu_mlir.dialects.lpu import element_bytes, element_type, extents, symbol_ranges, symbols
 from lpu_mlir.dialects.lpu_loop import NestOp
 from lpu_mlir.nests.nest import Nest, read, write_body
@@ -79,17 +79,27 @@ def has_order(nest: Nest) -> bool:
 
 
 def visits_all_once(load: Load, consumer: Nest) -> bool:
-    """Whether the consumer's points and the loaded elements correspond one to one."""
-    dims = dict(consumer.dims)
-    seen = [str(e) for e in load.index if e.constant() != 0]
-    if sorted(seen) != sorted(dims):
+    """Whether the consumer's points and the loaded elements correspond one to one.
+
+    The element's row-major number must count through the consumer's dims like an odometer: each
+    dim steps over all positions of the dims inside it.
+    """
+    if load.indirect or not load.free <= {name for name, _ in consumer.dims}:
         return False
     shape = extents(load.source.type)
-    return all(
-        dims[str(e)] == extent
-        for e, extent in zip(load.index, shape, strict=True)
-        if e.constant() != 0
+    number = sum(
+        (e * s for e, s in zip(load.index, contiguous_strides(shape), strict=True)),
+        Expr.const(0),
     )
+    left = dict(consumer.dims)
+    step = Expr.const(1)
+    while left:
+        dim = next((name for name in left if number.coefficient(name) == step), None)
+        if dim is None:
+            return False
+        number = number - step * Expr.name(dim)
+        step = step * left.pop(dim)
+    return number == 0 and step == product(shape)
 
 
 def splits_at_a_dim(position: Expr, consumer: Nest) -> bool:
@@ -159,6 +169,14 @@ class Policy:
                 found[node.source] = max(found.get(node.source, 0), size)
         return found
 
+    def is_expensive(self, nest: Nest) -> bool:
+        """Whether a transcendental function is evaluated for every element."""
+        dims = {name for name, extent in nest.dims if self.number(extent) > 1}
+        return any(
+            isinstance(node, Op) and node.op.name.startswith("math.") and dims <= node.free
+            for node in nest.nodes()
+        )
+
     def reason_against(
         self, tensor: SSAValue, made: Definition, consumers: list[Nest]
     ) -> str | None:
@@ -166,7 +184,7 @@ class Policy:
         inputs = self.reads(made.nest)
         if not inputs:
             return None
-        if len(consumers) > MAX_RECOMPUTATIONS and is_expensive(made.nest):
+        if len(consumers) > MAX_RECOMPUTATIONS and self.is_expensive(made.nest):
             return f"{len(consumers)} nests would each evaluate an expensive function"
         size = self.tensor_bytes(tensor)
         kept = self.launch_bytes + size * (1 + len(consumers)) + sum(inputs.values())
@@ -179,10 +197,6 @@ class Policy:
         if joined <= kept:
             return None
         return f"the readers would read {joined} bytes instead of {kept}"
-
-
-def is_expensive(nest: Nest) -> bool:
-    return any(isinstance(node, Op) and node.op.name.startswith("math.") for node in nest.nodes())
 
 
 # --- mechanics ----------------------------------------------------------------------------------
