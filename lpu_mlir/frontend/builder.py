@@ -158,13 +158,34 @@ class GraphBuilder:
 
     # --- element by element -----------------------------------------------------------------
     def pointwise(self, kind: str, *inputs: SSAValue) -> SSAValue:
+        try:
+            result = _pointwise_type(kind, *[i.type for i in inputs])
+        except ValueError:
+            inputs = self.unified(inputs)
+            result = _pointwise_type(kind, *[i.type for i in inputs])
         return self.emit(
             PointwiseOp.create(
                 operands=inputs,
                 properties={"kind": _string(kind)},
-                result_types=[_pointwise_type(kind, *[i.type for i in inputs])],
+                result_types=[result],
             )
         )
+
+    def unified(self, inputs: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
+        """Operands of a broadcast whose extents PyTorch has found equal, but which are written
+        differently (by a guard, or because they depend on data): all written as the first one."""
+        first: dict[int, Expr] = {}
+        for value in inputs:
+            for place, extent in enumerate(reversed(shape_of(value))):
+                if extent != 1:
+                    first.setdefault(place, extent)
+        unified: list[SSAValue] = []
+        for value in inputs:
+            shape = shape_of(value)
+            places = range(len(shape) - 1, -1, -1)
+            written = [e if e == 1 else first[p] for e, p in zip(shape, places, strict=True)]
+            unified.append(self.reshape(value, written))
+        return tuple(unified)
 
     def convert(self, value: SSAValue, dtype: torch.dtype) -> SSAValue:
         element = ELEMENTS[dtype]
@@ -203,6 +224,9 @@ class GraphBuilder:
         rhs, flip_rhs = _untransposed(rhs)
         if dtype is not None:
             lhs, rhs = self.convert(lhs, dtype), self.convert(rhs, dtype)
+        *batch, _, k = swapped(shape_of(lhs), flip_lhs)
+        n = swapped(shape_of(rhs), flip_rhs)[-1]
+        rhs = self.reshape(rhs, swapped([*batch, k, n], flip_rhs))
         return self.emit(MatmulOp(lhs, rhs, flip_lhs, flip_rhs))
 
     # --- views ------------------------------------------------------------------------------
@@ -341,6 +365,11 @@ class Term:
 
     def __truediv__(self, other: Term | float | Expr) -> Term:
         return self.apply("div", other)
+
+
+def swapped(shape: Sequence[Expr], swap: bool) -> list[Expr]:
+    """The extents with the last two changing places, if asked."""
+    return [*shape[:-2], shape[-1], shape[-2]] if swap else list(shape)
 
 
 def _untransposed(value: SSAValue) -> tuple[SSAValue, bool]:

@@ -128,13 +128,17 @@ class _Symbols:
         """An int or SymInt as an expression; its symbols are declared."""
         if isinstance(value, int):
             return Expr.const(value)
-        for symbol in value.node.expr.free_symbols:
+        self.declare(value.node)
+        return expr(value)
+
+    def declare(self, node: Any) -> None:
+        """Declares the symbols of a SymNode."""
+        for symbol in node.expr.free_symbols:
             if symbol.name not in self.declared:
-                lower, upper, hint = bounds(symbol, value.node.shape_env)
+                lower, upper, hint = bounds(symbol, node.shape_env)
                 self.declared[symbol.name] = SymbolAttr.of(symbol.name, lower, upper, hint)
                 most = None if upper == UNBOUNDED else Expr.const(upper)
                 self.ranges[symbol.name] = (Expr.const(lower), most)
-        return expr(value)
 
     def extents(self, values: Sequence[Any]) -> tuple[Expr, ...]:
         return tuple(map(self.expr, values))
@@ -294,8 +298,11 @@ class _Importer:
             special(self, node)
             return
         val = node.meta.get("val")
-        if isinstance(val, int | float | torch.SymInt | torch.SymFloat | torch.SymBool):
+        if isinstance(val, _NUMBERS):
             self.environment[node] = self._number(node, val)
+            return
+        if val and isinstance(val, list | tuple) and all(isinstance(v, _NUMBERS) for v in val):
+            self.environment[node] = [self._number(node, v) for v in val]
             return
         args = [self._value(a) for a in node.args]
         kwargs = {key: self._value(a) for key, a in node.kwargs.items()}
@@ -305,6 +312,8 @@ class _Importer:
         try:
             if isinstance(val, torch.SymInt):
                 return self.symbols.expr(val)
+            if isinstance(val, torch.SymBool):
+                return self._comparison(val)
             if isinstance(val, torch.SymFloat):
                 return FloatScalar(symfloat.emit(self.b, val.node.expr, self.floats))
         except ValueError as error:
@@ -359,7 +368,8 @@ class _Importer:
             raise self._unsupported(node, reason, "error")
         before = set(self.symbols.declared)
         types = self._results(node, val)
-        binds = [self.symbols.expr(v) for v in _flat(val) if isinstance(v, torch.SymInt)]
+        numbers = {id(v): self._number(node, v) for v in _flat(val) if isinstance(v, _SYMBOLIC)}
+        binds = [n.lhs if isinstance(n, Comparison) else n for n in numbers.values()]
         self._check_bound(node, before, types, binds)
         try:
             operands, arguments = encode_arguments(args, kwargs)
@@ -372,11 +382,7 @@ class _Importer:
         self.block.add_op(op)
         results = iter(op.results)
         values = [
-            next(results)
-            if isinstance(v, torch.Tensor)
-            else self.symbols.expr(v)
-            if isinstance(v, torch.SymInt)
-            else v
+            next(results) if isinstance(v, torch.Tensor) else numbers.get(id(v), v)
             for v in _flat(val)
         ]
         return tuple(values) if isinstance(val, list | tuple) else values[0] if values else None
@@ -408,22 +414,25 @@ class _Importer:
     def assert_scalar(self, node: fx.Node) -> None:
         """Dropped where the symbols' ranges show that it holds, otherwise checked outside."""
         condition = self._value(node.args[0])
-        if isinstance(condition, torch.SymBool):
-            condition = self._comparison(node, condition)
-        if condition is not True:
+        if not (condition is True or self._holds(condition)):
             self._host_call(node, None, [condition, node.args[1]], {}, "an assertion on extents")
         self.environment[node] = None
 
-    def _comparison(self, node: fx.Node, condition: torch.SymBool) -> Comparison | Literal[True]:
-        """A SymBool as a comparison of two expressions."""
+    def _comparison(self, condition: torch.SymBool) -> Comparison:
+        """A SymBool as a comparison of two expressions; ValueError if it is none."""
         relation = condition.node.expr
         kind = RELATIONS.get(type(relation).__name__)
         if kind is None:
-            raise self._unsupported(node, f"a condition {relation}")
+            raise ValueError(f"a condition {relation}")
+        self.symbols.declare(condition.node)
         lhs, rhs = (from_sympy(arg) for arg in relation.args)
-        true = kind == "ge" and nonnegative(lhs - rhs, self.symbols.ranges)
-        true = true or (kind == "le" and nonnegative(rhs - lhs, self.symbols.ranges))
-        return True if true else Comparison(kind, lhs, rhs)
+        return Comparison(kind, lhs, rhs)
+
+    def _holds(self, condition: Comparison) -> bool:
+        lhs, rhs = condition.lhs, condition.rhs
+        if condition.kind == "le":
+            lhs, rhs = rhs, lhs
+        return condition.kind in ("le", "ge") and nonnegative(lhs - rhs, self.symbols.ranges)
 
     def copy_(self, node: fx.Node) -> None:
         """A write to an input; later reads of the input in graph order see the new value."""
@@ -493,6 +502,8 @@ def _all_native(args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequenc
     return all(element_type(type_) in _NATIVE_ELEMENTS for type_ in used)
 
 
+_SYMBOLIC = (torch.SymInt, torch.SymBool)
+_NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 _NATIVE_ELEMENTS = frozenset(NATIVE.values())
 
 

@@ -9,6 +9,8 @@ The function's attribute `lpu.outputs` is an array with one dictionary for each 
     {kind = "view", of = "result", index = 0, shape = .., strides = .., offset = #lpu.expr<4>}
         a view of a result's or argument's storage; `offset` counts from that tensor's first element
     {kind = "extent", value = #lpu.expr<s18>}       an integer
+    {kind = "condition", compare = "eq", lhs = #lpu.expr<u0>, rhs = #lpu.expr<1>}
+        a bool; `compare` is one of eq, ne, lt, le, gt, ge
     {kind = "number", index = 1}                    the float in a 0-d f64 result
     {kind = "literal", value = true}                a bool or float constant
     {kind = "none"}
@@ -42,6 +44,7 @@ from xdsl.ir import Attribute, SSAValue
 from lpu_mlir.dialects.expr import Expr, Range, contiguous_strides, nonnegative
 from lpu_mlir.dialects.lpu import ExprAttr, ShapeAttr, i64
 from lpu_mlir.frontend import views
+from lpu_mlir.frontend.arguments import Comparison
 from lpu_mlir.frontend.builder import FloatScalar
 
 aten = torch.ops.aten
@@ -160,6 +163,13 @@ class OutputWriter:
                 return {"kind": StringAttr("literal"), "value": BoolAttr.from_bool(value)}
             case int() | Expr():
                 return {"kind": StringAttr("extent"), "value": ExprAttr(Expr.of(value))}
+            case Comparison():
+                return {
+                    "kind": StringAttr("condition"),
+                    "compare": StringAttr(value.kind),
+                    "lhs": ExprAttr(value.lhs),
+                    "rhs": ExprAttr(value.rhs),
+                }
             case float():
                 return {"kind": StringAttr("literal"), "value": FloatAttr(value, f64)}
             case FloatScalar():

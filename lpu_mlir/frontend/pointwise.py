@@ -14,9 +14,7 @@ import torch
 import torch._inductor.inductor_prims  # registers prims.fma
 from xdsl.ir import SSAValue
 
-from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.frontend.builder import (
-    FloatScalar,
     GraphBuilder,
     Number,
     Operand,
@@ -27,7 +25,7 @@ from lpu_mlir.frontend.builder import (
     rank,
 )
 from lpu_mlir.frontend.errors import NotNative
-from lpu_mlir.frontend.types import HALVES, opmath
+from lpu_mlir.frontend.types import HALVES, INTEGERS, opmath
 
 aten = torch.ops.aten
 prims = torch.ops.prims
@@ -88,58 +86,77 @@ def composite(formula: Callable[..., Term]) -> Handler:
 _ON_BOOL = {"add": "or", "mul": "and"}
 
 
-def _fits(value: Operand, dtype: torch.dtype) -> bool:
-    """Whether eager's f32 arithmetic on `dtype` reads the operand as `dtype` would hold it."""
-    if isinstance(value, SSAValue):
-        return rank(value) > 0 or dtype_of(value) in (dtype, torch.bool)
-    if isinstance(value, Expr | FloatScalar):
-        return False
-    return float(torch.tensor(value, dtype=dtype)) == value or value != value
+def _unrounded(b: GraphBuilder, y: Operand) -> SSAValue | None:
+    """The second operand in f32, if eager's kernels for half precision read it unrounded.
+
+    They do so with numbers and 0-d tensors; None if the result's dtype holds it exactly, too.
+    """
+    if isinstance(y, SSAValue) and (rank(y) or dtype_of(y) == b.dtype):
+        return None
+    if isinstance(y, int | float) and float(torch.tensor(y, dtype=b.dtype)) == y:
+        return None
+    return b.operand(y, torch.float32)
 
 
-def _widened(b: GraphBuilder, value: Operand, dtype: torch.dtype) -> SSAValue:
-    """An operand in f32; numbers and 0-d tensors are not rounded to `dtype` on the way."""
-    if isinstance(value, SSAValue) and rank(value):
-        value = b.convert(value, dtype)
-    return b.operand(value, torch.float32)
+def product(kind: str) -> Handler:
+    """mul, div, floordiv."""
 
-
-def arithmetic(kind: str) -> Handler:
-    """add, sub, mul, div; `alpha` scales the second operand."""
-
-    def handler(b: GraphBuilder, x: Operand, y: Operand, alpha: Number = 1) -> SSAValue:
-        dtype, plain = b.dtype, isinstance(alpha, int) and alpha == 1
-        if dtype == torch.bool and plain:
-            return b.pointwise(_ON_BOOL[kind], b.operand(x, dtype), b.operand(y, dtype))
-        if dtype not in HALVES or (plain and _fits(x, dtype) and _fits(y, dtype)):
-            lhs, rhs = b.operand(x, dtype), b.operand(y, dtype)
-        else:
-            lhs, rhs = _widened(b, x, dtype), _widened(b, y, dtype)
-        if not plain:
-            rhs = b.pointwise("mul", rhs, b.number(alpha, dtype_of(rhs)))
-        return b.convert(b.pointwise(kind, lhs, rhs), dtype)
+    def handler(b: GraphBuilder, x: Operand, y: Operand) -> SSAValue:
+        lhs = b.operand(x, b.dtype)
+        if b.dtype == torch.bool:
+            return b.pointwise(_ON_BOOL[kind], lhs, b.operand(y, b.dtype))
+        wide = _unrounded(b, y) if b.dtype in HALVES else None
+        if wide is None:
+            return b.pointwise(kind, lhs, b.operand(y, b.dtype))
+        return b.convert(b.pointwise(kind, b.convert(lhs, torch.float32), wide), b.dtype)
 
     return handler
 
 
+def add(b: GraphBuilder, x: Operand, y: Operand, alpha: Number = 1, kind: str = "add") -> SSAValue:
+    """x + alpha * y, all in the result's dtype; fused, except of two tensors in half precision."""
+    dtype = b.dtype
+    lhs, rhs = b.operand(x, dtype), b.operand(y, dtype)
+    if dtype == torch.bool:
+        kind = "or"  # PyTorch refuses to subtract booleans
+    if isinstance(alpha, int) and alpha == 1:
+        return b.pointwise(kind, lhs, rhs)
+    if dtype == torch.bool:
+        return b.pointwise(kind, lhs, b.pointwise("and", rhs, b.number(alpha, dtype)))
+    factor = b.number(alpha, dtype)
+    stepwise = dtype in HALVES and rank(lhs) and rank(rhs)
+    if stepwise or not dtype.is_floating_point:
+        return b.pointwise(kind, lhs, b.pointwise("mul", rhs, factor))
+    factor = b.pointwise("neg", factor) if kind == "sub" else factor
+    return b.pointwise("fma", rhs, factor, lhs)
+
+
+def subtract(b: GraphBuilder, x: Operand, y: Operand, alpha: Number = 1) -> SSAValue:
+    return add(b, x, y, alpha, "sub")
+
+
 def divide(b: GraphBuilder, x: Operand, y: Operand, *, rounding_mode: str | None) -> Tensors:
     if rounding_mode is None:
-        return arithmetic("div")(b, x, y)
+        return product("div")(b, x, y)
     if rounding_mode == "floor":
-        return binary("floordiv")(b, x, y)
+        return product("floordiv")(b, x, y)
     if not b.dtype.is_floating_point:
         return binary("truncdiv")(b, x, y)
-    quotient = b.pointwise("div", b.operand(x, b.dtype), b.operand(y, b.dtype))
-    return b.pointwise("trunc", quotient)
+    lhs, dtype = b.operand(x, b.dtype), b.dtype
+    if b.dtype in HALVES and not (isinstance(y, SSAValue) and rank(y)):
+        lhs, dtype = b.convert(lhs, torch.float32), torch.float32
+    quotient = b.pointwise("trunc", b.pointwise("div", lhs, b.operand(y, dtype)))
+    return b.convert(quotient, b.dtype)
 
 
 def pow_scalar(b: GraphBuilder, x: SSAValue, exponent: Number) -> SSAValue:
-    """The exponents that eager's kernel computes without pow, then pow."""
+    """Eager computes some exponents without pow, but in f16 and of integers only exact ones."""
     if isinstance(exponent, int) and exponent < 0 and not b.dtype.is_floating_point:
         raise NotNative("integers to negative powers are an error")
     x = b.convert(x, b.dtype)
     special = _POWERS.get(exponent) if isinstance(exponent, int | float) else None
-    if special is not None and (b.dtype.is_floating_point or exponent in (0, 1, 2, 3)):
+    exact = exponent in (0, 1, 2)
+    if special is not None and (exact or b.dtype not in (torch.float16, *INTEGERS)):
         return special(b, x)
     return b.pointwise("pow", x, b.number(exponent, b.dtype))
 
@@ -284,8 +301,13 @@ HANDLERS: Mapping[Any, Handler] = {
     **{getattr(aten, name).default: unary(name) for name in _UNARY},
     **{getattr(aten, name).default: rounding(name) for name in ("ceil", "floor", "round", "trunc")},
     **{
-        getattr(getattr(aten, name), overload): arithmetic(name)
-        for name in ("add", "sub", "mul", "div")
+        getattr(getattr(aten, name), overload): handler
+        for name, handler in (
+            ("add", add),
+            ("sub", subtract),
+            ("mul", product("mul")),
+            ("div", product("div")),
+        )
         for overload in ("Tensor", "Scalar")
     },
     **{
@@ -299,7 +321,7 @@ HANDLERS: Mapping[Any, Handler] = {
         for overload in ("Tensor", "Scalar")
     },
     **{getattr(aten, f"logical_{name}").default: logical(name) for name in ("and", "or", "xor")},
-    aten.true_divide.Tensor: arithmetic("div"),
+    aten.true_divide.Tensor: product("div"),
     aten.div.Tensor_mode: divide,
     aten.div.Scalar_mode: divide,
     aten.remainder.Tensor: binary("remainder"),
@@ -332,6 +354,10 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.where.self: where,
     aten.clamp.default: clamp_keywords,
     aten.clamp.Tensor: clamp_keywords,
+    aten.clamp_min.default: clamp,
+    aten.clamp_min.Tensor: clamp,
+    aten.clamp_max.default: lambda b, x, high: clamp(b, x, None, high),
+    aten.clamp_max.Tensor: lambda b, x, high: clamp(b, x, None, high),
     aten.masked_fill.Scalar: masked_fill,
     aten.masked_fill.Tensor: masked_fill,
     aten.gelu.default: composite(gelu),

@@ -54,6 +54,8 @@ def _fraction(value: Any) -> tuple[Expr, Expr]:
         return product(p[0] for p in parts), product(p[1] for p in parts)
     if isinstance(value, sympy.Float):
         top, bottom = float(value).as_integer_ratio()
+        if bottom > 1 << 16 or abs(top) > 1 << 20:
+            raise ValueError(f"products with {value} are rounded")
         return Expr.const(top), Expr.const(bottom)
     return from_sympy(value), Expr.const(1)
 
@@ -63,15 +65,13 @@ def _floor(value: Any) -> Expr:
     return top.floordiv(bottom)
 
 
-def _truncate(value: Any) -> Expr:
-    if not value.is_nonnegative:
-        raise ValueError(f"trunc({value}) of a value that may be negative is not supported")
-    return _floor(value)
-
-
 def _ceil(value: Any) -> Expr:
     top, bottom = _fraction(value)
     return top.ceildiv(bottom)
+
+
+def _truncate(value: Any) -> Expr:
+    return Expr.max(_floor(value), 0) + Expr.min(_ceil(value), 0)
 
 
 def _extreme(combine: Callable[[Expr, Expr], Expr]) -> Callable[..., Expr]:

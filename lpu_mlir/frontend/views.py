@@ -160,7 +160,13 @@ def cat(b: GraphBuilder, tensors: Sequence[SSAValue], dim: int = 0) -> SSAValue:
     parts = [x for x in tensors if len(b.shape) == 1 or shape_of(x) != (0,)]
     if not parts:
         return b.full(0, b.dtype, b.shape)
-    return b.concat([b.convert(x, b.dtype) for x in parts], dim % len(b.shape))
+    dim %= len(b.shape)
+    # Data-dependent extents that PyTorch has checked to be equal may go by different names.
+    shapes = [[*b.shape[:dim], shape_of(x)[dim], *b.shape[dim + 1 :]] for x in parts]
+    alike = [
+        b.reshape(b.convert(x, b.dtype), shape) for x, shape in zip(parts, shapes, strict=True)
+    ]
+    return b.concat(alike, dim)
 
 
 def stack(b: GraphBuilder, tensors: Sequence[SSAValue], dim: int = 0) -> SSAValue:

@@ -5,6 +5,7 @@ One table from operation to function. Half precision is computed in f32 and roun
 what the dialect says.
 """
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from pkgutil import resolve_name
 
@@ -100,7 +101,8 @@ class Evaluator:
             results = TABLE[type(op)](self, op, *operands)
             results = results if isinstance(results, list) else [results]
             for value, tensor in zip(op.results, results, strict=True):
-                self.bind(value, tensor)
+                if value.uses:
+                    self.bind(value, tensor)
         raise AssertionError("no return")
 
     def bind(self, value: SSAValue, tensor: Tensor) -> None:
@@ -210,8 +212,10 @@ def host_call(e: Evaluator, op: HostCallOp, *inputs: Tensor) -> list[Tensor]:
     results = list(result) if isinstance(result, list | tuple) else [result]
     numbers = [r for r in results if isinstance(r, int)]
     for name, number in zip(op.attributes.get(BINDS, ()), numbers, strict=True):
-        e.symbols[name.data] = number
-    return [r for r in results if isinstance(r, Tensor)]
+        e.symbols[name.data] = int(number)
+    tensors = [r for r in results if isinstance(r, Tensor)]
+    # PyTorch's shape functions are wrong about some results of some operators.
+    return [r.to(DTYPES[element_type(v.type)]) for r, v in zip(tensors, op.results, strict=True)]
 
 
 def call(e: Evaluator, op: CallOp, *inputs: Tensor) -> list[Tensor]:
@@ -312,6 +316,9 @@ def output(described, results, arguments, symbols: Symbols) -> object:
             return base.as_strided(shape("shape"), shape("strides"), offset)
         case "extent":
             return described["value"].data.evaluate(symbols)
+        case "condition":
+            sides = (described[side].data.evaluate(symbols) for side in ("lhs", "rhs"))
+            return getattr(operator, described["compare"].data)(*sides)
         case "number":
             return results[described["index"].value.data].item()
         case "literal":
