@@ -301,7 +301,7 @@ class _Importer:
         if isinstance(val, _NUMBERS):
             self.environment[node] = self._number(node, val)
             return
-        if val and isinstance(val, list | tuple) and all(isinstance(v, _NUMBERS) for v in val):
+        if isinstance(val, list | tuple) and all(isinstance(v, _NUMBERS) for v in val) and val:
             self.environment[node] = [self._number(node, v) for v in val]
             return
         args = [self._value(a) for a in node.args]
