@@ -1,9 +1,10 @@
 """Canonical integer expressions over names: the extents, strides and indices of every dialect.
 
-An `Expr` is a polynomial with integer coefficients.  Its atoms are names (a function's symbols, the
-dimensions of a loop nest, the operands of an index operation), `a floordiv b`, `min(a, b)` and
-`max(a, b)`.  There is no `mod` atom: `a mod b` is `a - b * (a floordiv b)`, so that a reshape and its
-inverse cancel by plain arithmetic.  Expressions are canonical: equal text, equal hash, `==`.
+An `Expr` is a polynomial with integer coefficients.  Its atoms are names (a function's symbols,
+the dimensions of a loop nest, the operands of an index operation), `a floordiv b`, `min(a, b)`
+and `max(a, b)`.  There is no `mod` atom: `a mod b` is `a - b * (a floordiv b)`, so that a reshape
+and its inverse cancel by plain arithmetic.  Expressions are canonical: equal text, equal hash,
+`==`.
 
     24 * s18 + 3        (m floordiv 8) + 1        min(64, s18 - 64 * i)
 """
@@ -297,9 +298,7 @@ def _compiled(expr: Expr) -> Callable[[Mapping[str, int]], int]:
 
 
 def _operand_text(expr: Expr) -> str:
-    simple = len(expr.terms) < 2 and all(c >= 0 for _, c in expr.terms)
-    bare = simple and (expr.constant() is not None or isinstance(expr.terms[0][0][0], str))
-    return expr.text if bare and " " not in expr.text else f"({expr.text})"
+    return expr.text if expr.text.isalnum() else f"({expr.text})"
 
 
 def _factor_text(atom: Atom, terms: int) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AnyFloat,
+    AnyFloatConstr,
     ArrayAttr,
     DictionaryAttr,
     FixedBitwidthType,
@@ -32,7 +32,6 @@ from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
     IRDLOperation,
     VarConstraint,
-    base,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
@@ -48,7 +47,6 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from lpu_mlir.dialects.expr import Expr, Range, contiguous_strides, product
-
 
 Extent: TypeAlias = Expr | int
 
@@ -68,8 +66,8 @@ def parse_expr(parser: AttrParser) -> Expr:
             return total
 
 
-def _accept(parser: AttrParser, token: str) -> bool:
-    return parser.parse_optional_punctuation(token) is not None  # pyright: ignore[reportArgumentType]
+def _accept(parser: AttrParser, token: Literal["+", "-", "*", "("]) -> bool:
+    return parser.parse_optional_punctuation(token) is not None
 
 
 def _parse_product(parser: AttrParser) -> Expr:
@@ -402,21 +400,24 @@ def extents(type: Attribute) -> tuple[Expr, ...]:
 @cache
 def strides(type: Attribute) -> tuple[Expr, ...]:
     """The strides of a memref type, in elements."""
+    shape = extents(type)
     if isinstance(type, MemRefType) and isinstance(type.layout, LayoutAttr):
         return type.layout.strides
-    return contiguous_strides(extents(type))
+    return contiguous_strides(shape)
 
 
-def offset(type: MemRefType[Attribute]) -> Expr:
+def offset(type: Attribute) -> Expr:
     """The offset of a memref type, in elements."""
-    return type.layout.offset if isinstance(type.layout, LayoutAttr) else Expr.const(0)
+    if isinstance(type, MemRefType) and isinstance(type.layout, LayoutAttr):
+        return type.layout.offset
+    return Expr.const(0)
 
 
 def element_type(type: Attribute) -> Attribute:
     """The element type of a tensor or memref type."""
     if not isinstance(type, TensorType | MemRefType):
         raise TypeError(f"expected a tensor or memref type, got {type}")
-    element: Attribute = type.get_element_type()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    element: Attribute = type.get_element_type()  # pyright: ignore[reportUnknownVariableType]
     return element  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -464,8 +465,9 @@ class HostCallOp(IRDLOperation):
     """Runs a PyTorch operator outside the LPU, in program order among its like.
 
     `overload` names it; `arguments` holds the positional arguments under "0", "1", … and the
-    keyword arguments under their names, `#lpu.operand<n>` standing for the n-th operand.  `reason`
-    says why it is not native.  Tensors before bufferisation, memrefs with storage of their own after.
+    keyword arguments under their names, `#lpu.operand<n>` standing for the n-th operand.
+    `reason` says why it is not native.  Tensors before bufferisation, memrefs with storage of
+    their own after.
 
         %1 = "lpu.host_call"(%0) <{overload = "aten.sort.default",
                arguments = {"0" = #lpu.operand<0>, "1" = -1 : i64}, reason = "not supported"}>
@@ -510,7 +512,7 @@ class RemFOp(IRDLOperation):
 
     name = "lpu.remf"
 
-    T: ClassVar = VarConstraint("T", base(AnyFloat))
+    T: ClassVar = VarConstraint("T", AnyFloatConstr)
 
     lhs = operand_def(T)
     rhs = operand_def(T)

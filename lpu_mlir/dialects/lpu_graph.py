@@ -1,10 +1,10 @@
 """The `lpu_graph` dialect: what is computed, on tensors.
 
 The operations stand at StableHLO's granularity, with NumPy broadcasting in `pointwise`.  Dtype
-promotion has been done by the importer: the operands of a pointwise operation have one element type.
-Results that a graph writes back to its arguments are named by `write_back`, wherever it stands: when
-the function has returned, the buffer of the argument holds the new value; every read of the argument
-in the function means the old one.
+promotion has been done by the importer: the operands of a pointwise operation have one element
+type. Results that a graph writes back to its arguments are named by `write_back`, wherever it
+stands: when the function has returned, the buffer of the argument holds the new value; every read
+of the argument in the function means the old one.
 """
 
 from __future__ import annotations
@@ -278,7 +278,8 @@ class PointwiseOp(GraphOp):
 
 @irdl_op_definition
 class ConvertOp(UnaryGraphOp):
-    """Converts the element type as PyTorch's `to` does: floats to integers toward zero, to i1 by != 0.
+    """Converts the element type as PyTorch's `to` does: floats to integers toward zero, to i1 by
+    comparing with 0.
 
     %1 = lpu_graph.convert %0 : tensor<4xi64> -> tensor<4xf32>
     """

@@ -1,7 +1,7 @@
 """The `lpu_host` dialect: the program around the kernels.
 
-What the runtime does for a compiled function: buffers, views of one arena, and launches.  It appears
-with bufferisation and remains to the end.
+What the runtime does for a compiled function: buffers, views of one arena, and launches.  It
+appears with bufferisation and remains to the end.
 """
 
 from __future__ import annotations

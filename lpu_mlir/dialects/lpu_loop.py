@@ -1,11 +1,11 @@
 """The `lpu_loop` dialect: how each element is computed.
 
 A `nest` is a set of parallel dims and a body on scalars.  Dims are names in the same expression
-language as extents: an index is an expression over the nest's dims, the dims of the folds around it
-and the function's symbols, so views, broadcasts and offsets are arithmetic in attributes and cost no
-operation.  The body is loads, `arith` and `math` operations, folds that combine a scalar over further
-dims, and stores.  Nests are destination-passing: `outs` are the tensors (later memrefs) that the
-stores go to; a result is its `outs` operand with the stores applied.
+language as extents: an index is an expression over the nest's dims, the dims of the folds around
+it and the function's symbols, so views, broadcasts and offsets are arithmetic in attributes and
+cost no operation.  The body is loads, `arith` and `math` operations, folds that combine a scalar
+over further dims, and stores.  Nests are destination-passing: `outs` are the tensors (later
+memrefs) that the stores go to; a result is its `outs` operand with the stores applied.
 
     %y = lpu_loop.nest [d0 = 3, d1 = 64] outs(%e : tensor<3x64xf32>) {
       %0 = lpu_loop.fold "add" [r0 = 24] : f32 {
@@ -20,7 +20,8 @@ stores go to; a result is its `outs` operand with the stores applied.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import I64, IntegerType, MemRefType, StringAttr, TensorType
@@ -29,7 +30,6 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
-    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -86,7 +86,7 @@ class LoadEffect(MemoryEffect):
     """A load reads memory once its operand is a memref; a tensor is a value."""
 
     @classmethod
-    def get_effects(cls, op: Operation) -> Set[EffectInstance] | None:
+    def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance] | None:
         if isinstance(op.operands[0].type, TensorType):
             return frozenset()
         return frozenset({EffectInstance(MemoryEffectKind.READ)})
@@ -97,7 +97,7 @@ class NestEffect(MemoryEffect):
     results."""
 
     @classmethod
-    def get_effects(cls, op: Operation) -> Set[EffectInstance] | None:
+    def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance] | None:
         write = EffectInstance(MemoryEffectKind.WRITE)
         if any(not isinstance(out.type, TensorType) for out in op.operands):
             return frozenset({write, EffectInstance(MemoryEffectKind.READ)})
@@ -115,7 +115,7 @@ class LoopOp(IRDLOperation):
     def expect_kind(self, kind: str, known: Sequence[str]) -> None:
         self.expect(kind in known, f"unknown kind '{kind}', expected one of {', '.join(known)}")
 
-    def dims_in_scope(self) -> Set[str]:
+    def dims_in_scope(self) -> AbstractSet[str]:
         """Names of the dims of the nest and of the folds around this operation."""
         names: set[str] = set()
         parent = self.parent_op()
@@ -139,9 +139,7 @@ class LoopOp(IRDLOperation):
         last = region.block.last_op
         if not isinstance(last, YieldOp):
             raise VerifyException(f"{self.name}: a region must end in lpu_loop.yield")
-        self.expect(
-            last.value.type == expected, f"yields {last.value.type}, expected {expected}"
-        )
+        self.expect(last.value.type == expected, f"yields {last.value.type}, expected {expected}")
 
 
 # --- tensors ------------------------------------------------------------------------------------
@@ -426,7 +424,7 @@ class IndexOp(LoopOp):
 
 
 class RegionOverDims(LoopOp):
-    """Shared by fold, arg_fold and scan: a kind, further dims, and a region that yields a scalar."""
+    """Shared by fold, arg_fold and scan: a kind, further dims, a region that yields a scalar."""
 
     kind = prop_def(StringAttr)
     dims = prop_def(DimsAttr)
@@ -505,7 +503,7 @@ class ArgFoldOp(RegionOverDims):
 
 @irdl_op_definition
 class ScanOp(RegionOverDims):
-    """The inclusive running combination of the yielded scalar: over r0 from 0 up to the dim `along`.
+    """The inclusive running combination of the yielded scalar: r0 from 0 up to the dim `along`.
 
     %0 = lpu_loop.scan "add" [r0 = 8] along d1 : f32 { …; lpu_loop.yield %v : f32 }
     """

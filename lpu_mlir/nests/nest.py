@@ -96,9 +96,7 @@ def read(op: NestOp, scalars: Scalars) -> Nest:
                 indirect = tuple(values[i] for i in inner.indirect)
                 where = outs.index(inner.target)
                 value = values[inner.value]
-                stores.append(
-                    Store(inner.kind.data, where, inner.index.data, indirect, value)
-                )
+                stores.append(Store(inner.kind.data, where, inner.index.data, indirect, value))
             case lpu_loop.CheckOp():
                 condition = values[inner.condition]
                 checks.append(Check(condition, inner.error.data, inner.message.data))
@@ -174,9 +172,7 @@ class _Writer:
     def _depth(self, node: Node) -> int:
         depth = len(self.frames) - 1
         while (
-            depth > 0
-            and not self.frames[depth].lazy
-            and node.free <= self.frames[depth - 1].dims
+            depth > 0 and not self.frames[depth].lazy and node.free <= self.frames[depth - 1].dims
         ):
             depth -= 1
         return depth

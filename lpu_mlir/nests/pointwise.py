@@ -73,7 +73,7 @@ class Numbers:
         return self.scalars.op(arith.CmpiOp, (lhs, rhs), i1, (("predicate", _i64(code)),))
 
 
-def _i64(value: int) -> IntegerAttr:
+def _i64(value: int) -> Attribute:
     return IntegerAttr(value, i64)
 
 
@@ -85,8 +85,7 @@ def constant_attr(value: float, type: Attribute) -> Attribute:
     """The attribute of a scalar constant of that type."""
     if isinstance(type, AnyFloat):
         return FloatAttr(float(value), type)
-    assert isinstance(type, IntegerType)
-    return IntegerAttr(int(value), type)
+    return IntegerAttr(int(value), IntegerType(_bits(type)))
 
 
 # --- floats -------------------------------------------------------------------------------------
@@ -134,8 +133,15 @@ def _float_floordiv(n: Numbers, x: Node, y: Node) -> Node:
     return n.select(n.compare("eq", y, zero), plain, rounded)
 
 
+def _reciprocal(n: Numbers, x: Node) -> Node:
+    return n.float(arith.DivfOp, n.const(1), x)
+
+
 def _direct(op: type[Operation]) -> Builder:
-    return lambda n, *operands: n.float(op, *operands)
+    def build(n: Numbers, *operands: Node) -> Node:
+        return n.float(op, *operands)
+
+    return build
 
 
 FLOAT: Mapping[str, Builder] = {
@@ -170,7 +176,7 @@ FLOAT: Mapping[str, Builder] = {
     "mul": _direct(arith.MulfOp),
     "neg": _direct(arith.NegfOp),
     "pow": _direct(math.PowFOp),
-    "reciprocal": lambda n, x: n.float(arith.DivfOp, n.const(1), x),
+    "reciprocal": _reciprocal,
     "remainder": _float_remainder,
     "round": _direct(math.RoundEvenOp),
     "rsqrt": _direct(math.RsqrtOp),
@@ -189,7 +195,10 @@ FLOAT: Mapping[str, Builder] = {
 
 
 def _signed(op: type[Operation], unsigned_op: type[Operation]) -> Builder:
-    return lambda n, *operands: n.int(unsigned_op if n.unsigned else op, *operands)
+    def build(n: Numbers, *operands: Node) -> Node:
+        return n.int(unsigned_op if n.unsigned else op, *operands)
+
+    return build
 
 
 def _int_abs(n: Numbers, x: Node) -> Node:
@@ -210,8 +219,23 @@ def _int_remainder(n: Numbers, x: Node, y: Node) -> Node:
     return n.select(_signs_differ(n, rest, y), n.int(arith.AddiOp, rest, y), rest)
 
 
+def _int_neg(n: Numbers, x: Node) -> Node:
+    return n.int(arith.SubiOp, n.const(0), x)
+
+
+def _int_not(n: Numbers, x: Node) -> Node:
+    return n.int(arith.XOrIOp, x, n.const(-1))
+
+
+def _bool_not(n: Numbers, x: Node) -> Node:
+    return n.int(arith.XOrIOp, x, n.const(1))
+
+
 def _plain(op: type[Operation]) -> Builder:
-    return lambda n, *operands: n.int(op, *operands)
+    def build(n: Numbers, *operands: Node) -> Node:
+        return n.int(op, *operands)
+
+    return build
 
 
 INTEGER: Mapping[str, Builder] = {
@@ -223,8 +247,8 @@ INTEGER: Mapping[str, Builder] = {
     "maximum": _signed(arith.MaxSIOp, arith.MaxUIOp),
     "minimum": _signed(arith.MinSIOp, arith.MinUIOp),
     "mul": _plain(arith.MuliOp),
-    "neg": lambda n, x: n.int(arith.SubiOp, n.const(0), x),
-    "not": lambda n, x: n.int(arith.XOrIOp, x, n.const(-1)),
+    "neg": _int_neg,
+    "not": _int_not,
     "or": _plain(arith.OrIOp),
     "pow": _plain(math.IPowIOp),
     "remainder": _int_remainder,
@@ -242,7 +266,7 @@ BOOLEAN: Mapping[str, Builder] = {
     "maximum": _plain(arith.OrIOp),
     "minimum": _plain(arith.AndIOp),
     "mul": _plain(arith.AndIOp),
-    "not": lambda n, x: n.int(arith.XOrIOp, x, n.const(1)),
+    "not": _bool_not,
     "or": _plain(arith.OrIOp),
     "sub": _plain(arith.XOrIOp),
     "xor": _plain(arith.XOrIOp),
@@ -296,9 +320,7 @@ def convert(scalars: Scalars, value: Node, source: Attribute, target: Attribute)
     return _convert_integer(scalars, value, source, target)
 
 
-def _convert_float(
-    scalars: Scalars, value: Node, source: AnyFloat, target: AnyFloat
-) -> Node:
+def _convert_float(scalars: Scalars, value: Node, source: AnyFloat, target: AnyFloat) -> Node:
     if source.bitwidth == target.bitwidth:  # between the two halves
         return convert(scalars, convert(scalars, value, source, f32), f32, target)
     if source.bitwidth < target.bitwidth:
@@ -308,13 +330,14 @@ def _convert_float(
     return scalars.op(arith.TruncFOp, (value,), target, ())
 
 
-def _convert_integer(
-    scalars: Scalars, value: Node, source: Attribute, target: Attribute
-) -> Node:
+def _bits(type: Attribute) -> int:
+    assert isinstance(type, IntegerType)
+    return type.bitwidth
+
+
+def _convert_integer(scalars: Scalars, value: Node, source: Attribute, target: Attribute) -> Node:
     result = scalar_type(target)
-    assert isinstance(value.type, IntegerType)
-    assert isinstance(result, IntegerType)
-    narrow, wide = value.type.bitwidth, result.bitwidth
+    narrow, wide = _bits(value.type), _bits(result)
     if narrow == wide:
         return value
     if narrow > wide:

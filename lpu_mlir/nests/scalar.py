@@ -1,10 +1,10 @@
 """Scalar expressions of loop nests, hash-consed.
 
 All nodes of one `Scalars` pool with equal structure are one object, so common subexpressions are
-shared by construction and equality is identity.  Bound dims are named by height (the dims of a fold
-that contains no fold are r0, r1, …; one that depends on a fold around it counts on from that), so that
-equal folds are one object wherever they stand; whoever looks inside a fold while substituting opens it
-with fresh names (t0, t1, …) first.
+shared by construction and equality is identity.  Bound dims are named by height (the dims of a
+fold that contains no fold are r0, r1, …; one that depends on a fold around it counts on from
+that), so that equal folds are one object wherever they stand; whoever looks inside a fold while
+substituting opens it with fresh names (t0, t1, …) first.
 """
 
 from __future__ import annotations
@@ -128,9 +128,7 @@ class Scalars:
     _fresh: int = 0
 
     # --- construction -----------------------------------------------------------------------
-    def load(
-        self, source: SSAValue, index: Sequence[Expr], indirect: Sequence[Node] = ()
-    ) -> Load:
+    def load(self, source: SSAValue, index: Sequence[Expr], indirect: Sequence[Node] = ()) -> Load:
         key = (Load, source, tuple(index), tuple(indirect))
         found = self._pool.get(key)
         if not isinstance(found, Load):
@@ -200,9 +198,7 @@ class Scalars:
         if found is None:
             free = _free([position, *bounds], parts)
             height = _height(parts)
-            found = Pieces(
-                parts[0].type, free, height, position, tuple(bounds), tuple(parts)
-            )
+            found = Pieces(parts[0].type, free, height, position, tuple(bounds), tuple(parts))
             self._pool[key] = found
         return found
 
@@ -217,14 +213,10 @@ class Scalars:
     def open(self, fold: Fold) -> tuple[tuple[Dim, ...], Node]:
         """The fold's dims under fresh names and its body in terms of them."""
         dims = tuple((self.fresh(extent), extent) for _, extent in fold.dims)
-        renamed = {
-            old: Expr.name(new) for (old, _), (new, _) in zip(fold.dims, dims, strict=True)
-        }
+        renamed = {old: Expr.name(new) for (old, _), (new, _) in zip(fold.dims, dims, strict=True)}
         return dims, self.rewrite(fold.body, renamed)
 
-    def rewrite(
-        self, node: Node, names: Mapping[str, Expr], on_load: OnLoad | None = None
-    ) -> Node:
+    def rewrite(self, node: Node, names: Mapping[str, Expr], on_load: OnLoad | None = None) -> Node:
         """`node` with names substituted in its indices and, after that, loads replaced."""
         memo: dict[Node, Node] = {}
 
@@ -295,13 +287,9 @@ class Scalars:
 
         return visit(node)
 
-    def _rewrite_fold(
-        self, fold: Fold, names: Mapping[str, Expr], on_load: OnLoad | None
-    ) -> Node:
+    def _rewrite_fold(self, fold: Fold, names: Mapping[str, Expr], on_load: OnLoad | None) -> Node:
         dims = [(self.fresh(e.substitute(names)), e.substitute(names)) for _, e in fold.dims]
-        inner = {
-            old: Expr.name(new) for (old, _), (new, _) in zip(fold.dims, dims, strict=True)
-        }
+        inner = {old: Expr.name(new) for (old, _), (new, _) in zip(fold.dims, dims, strict=True)}
         body = self.rewrite(fold.body, {**names, **inner}, on_load)
         along = names.get(fold.along)
         return self.fold(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -64,8 +64,7 @@ class Signature:
         self.arguments = _layouts(types.inputs.data, function.arg_attrs)
         self.results = _layouts(types.outputs.data, function.res_attrs)
         described = function.attributes[OUTPUTS]
-        assert isinstance(described, ArrayAttr)
-        self.outputs = [_output(d) for d in described if isinstance(d, DictionaryAttr)]
+        self.outputs = [_output(entry) for entry in _dictionaries(described)]
         self.bindings = self._bindings({s.symbol.data for s in symbols(function)})
 
     def _bindings(self, wanted: set[str]) -> list[Binding]:
@@ -127,11 +126,18 @@ def _stride(position: int, axis: int) -> Callable[[Sequence[Any]], int]:
     return lambda inputs: inputs[position].stride()[axis]
 
 
-def _layouts(
-    types: Sequence[Attribute], attrs: ArrayAttr[DictionaryAttr] | None
-) -> list[Layout]:
+def _layouts(types: Sequence[Attribute], attrs: ArrayAttr[DictionaryAttr] | None) -> list[Layout]:
     dictionaries = attrs.data if attrs is not None else [DictionaryAttr({})] * len(types)
     return [Layout.of(t, d) for t, d in zip(types, dictionaries, strict=True)]
+
+
+def _dictionaries(attr: Attribute) -> list[DictionaryAttr]:
+    entries: list[DictionaryAttr] = []
+    assert isinstance(attr, ArrayAttr)
+    for entry in attr.data:  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        assert isinstance(entry, DictionaryAttr)
+        entries.append(entry)
+    return entries
 
 
 # --- outputs ------------------------------------------------------------------------------------
@@ -174,7 +180,7 @@ def _output(described: DictionaryAttr) -> Output:
             raise ValueError(f"unknown kind of output '{other}'")
 
 
-def _view_output(data: dict[str, Attribute]) -> Output:
+def _view_output(data: Mapping[str, Attribute]) -> Output:
     index, of = _integer(data["index"]), data["of"]
     shape, steps, shift = data["shape"], data["strides"], data["offset"]
     assert isinstance(of, StringAttr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -33,8 +33,7 @@ def make_host_call(op: HostCallOp) -> HostCall:
     """What runs a host call on tensors; it binds the symbols that its results determine."""
     overload = find_overload(op.overload.data)
     arguments = dict(op.arguments.data)
-    bound = op.attributes.get(BINDS)
-    integers = [s.data for s in bound if isinstance(s, StringAttr)] if _is_array(bound) else []
+    integers = bound_symbols(op)
     shapes = [extents(result.type) for result in op.outputs]
     dtypes = [DTYPES[element_type(result.type)] for result in op.outputs]
 
@@ -58,12 +57,18 @@ def make_host_call(op: HostCallOp) -> HostCall:
     return call
 
 
-def _is_array(attr: object) -> bool:
-    return isinstance(attr, ArrayAttr)
+def bound_symbols(op: HostCallOp) -> list[str]:
+    """The symbols that the integers among a host call's results bind, in order."""
+    bound = op.attributes.get(BINDS)
+    if not isinstance(bound, ArrayAttr):
+        return []
+    return [s.data for s in bound.data if isinstance(s, StringAttr)]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
 
 
 def _flat(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else (value,)
+    if isinstance(value, list | tuple):
+        return cast("Sequence[Any]", value)
+    return (value,)
 
 
 def own(result: Tensor, operands: Sequence[Tensor]) -> Tensor:

@@ -146,9 +146,7 @@ class _Builder:
         block = self.function.body.block
         for argument in block.args:
             self.slot(argument)
-        steps = [
-            step for op in block.ops if (step := STEPS[type(op)](self, op)) is not None
-        ]
+        steps = [step for op in block.ops if (step := STEPS[type(op)](self, op)) is not None]
         return Function(len(self.slots), len(block.args), steps)
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
@@ -97,6 +96,12 @@ def is_fresh(tensor: SSAValue) -> bool:
     return isinstance(tensor.owner, lpu_loop.EmptyOp)
 
 
+def _position(result: SSAValue) -> int:
+    """Which result of its operation a value is."""
+    assert isinstance(result, OpResult)
+    return result.index
+
+
 def chain_end(value: SSAValue) -> SSAValue:
     """What the last nest makes of `value`, each nest storing into the result of the one before."""
     while True:
@@ -145,8 +150,9 @@ class Bufferization:
         moved: set[SSAValue] = set()
         for target, value in self.written.items():
             nest = value.owner
-            alone = isinstance(nest, NestOp) and len(nest.outputs) == 1 and value.has_one_use()
-            if alone and is_fresh(nest.outs[0]) and not reads(nest) & moved:
+            if not isinstance(nest, NestOp) or len(nest.outputs) != 1 or not value.has_one_use():
+                continue
+            if is_fresh(nest.outs[0]) and not reads(nest) & moved:
                 nest.detach()
                 assert self.old.last_op is not None
                 self.old.insert_op_before(nest, self.old.last_op)
@@ -168,10 +174,10 @@ class Bufferization:
         return self.order.is_free(tensor, nest)
 
     def place(self, value: SSAValue, buffer: SSAValue, holds: SSAValue | None) -> bool:
-        """Lets `value` be computed in `buffer`, which holds the old value of an argument, if any."""
+        """Lets `value` be computed in `buffer`, which holds an argument's old value, if any."""
         first = value
         while isinstance(first.owner, NestOp):
-            out = first.owner.outs[list(first.owner.outputs).index(first)]
+            out = first.owner.operands[_position(first)]
             if is_fresh(out) or not self.overwrites(first.owner, out):
                 break
             first = out
@@ -317,8 +323,6 @@ def _dictionaries(
 
 
 def _memref(type: Attribute, strides: Attribute | None) -> Attribute:
-    if not isinstance(type, TensorType):
-        return type
     steps = strides.data if isinstance(strides, ShapeAttr) else None
     return memref_type(element_type(type), extents(type), steps)
 

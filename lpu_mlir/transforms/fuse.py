@@ -1,8 +1,8 @@
 """Joins a nest into the nests that read its result, so that the result need not exist.
 
-Legality says whether the result's definition can stand where it is read; policy whether that moves
-fewer bytes; mechanics replaces the loads.  A matrix product is never computed twice, so it joins only
-a nest that reads each of its elements once: its epilogue.
+Legality says whether the result's definition can stand where it is read; policy whether that
+moves fewer bytes; mechanics replaces the loads.  A matrix product is never computed twice, so it
+joins only a nest that reads each of its elements once: its epilogue.
 """
 
 from __future__ import annotations
@@ -191,9 +191,7 @@ class Policy:
         joined = 0
         for consumer in consumers:
             already = self.reads(consumer)
-            joined += sum(
-                max(0, read - already.get(source, 0)) for source, read in inputs.items()
-            )
+            joined += sum(max(0, read - already.get(source, 0)) for source, read in inputs.items())
         if joined <= kept:
             return None
         return f"the readers would read {joined} bytes instead of {kept}"

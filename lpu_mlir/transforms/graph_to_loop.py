@@ -1,13 +1,14 @@
 """Lowers tensors operations to loop nests: one nest for each operation that computes.
 
-Views compute nothing: a reshape, transpose, broadcast or slice is kept as index expressions into the
-tensor it looks at, and the loads of whoever reads it are written in those terms.
+Views compute nothing: a reshape, transpose, broadcast or slice is kept as index expressions into
+the tensor it looks at, and the loads of whoever reads it are written in those terms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func
@@ -158,9 +159,7 @@ class Body:
         """An element of a tensor; `point` may be shorter or longer by NumPy broadcasting."""
         view = self.views[tensor]
         aligned = list(point)[len(point) - len(view.shape) :]
-        aligned = [
-            Expr.const(0) if e == 1 else p for e, p in zip(view.shape, aligned, strict=True)
-        ]
+        aligned = [Expr.const(0) if e == 1 else p for e, p in zip(view.shape, aligned, strict=True)]
         at = _at(aligned)
         index = [simplify(e.substitute(at), self.scalars.ranges) for e in view.index]
         return self.scalars.load(view.source, index)
@@ -374,7 +373,7 @@ class Lowering:
             self.look(op)
         elif type(op) in COMPUTES:
             out = op.results[0]
-            value = self.nest(op, extents(out.type), lambda body, at: COMPUTES[type(op)](op, body, at))
+            value = self.nest(op, extents(out.type), partial(COMPUTES[type(op)], op))
             self.views[out] = View.of(value)
         elif isinstance(op, lpu_graph.ScatterOp):
             self.scatter(op)

@@ -1,8 +1,8 @@
 """Places every intermediate of a function at an offset in one arena.
 
 Buffers whose lives overlap get disjoint places.  While all sizes are known, a buffer goes to the
-lowest gap that fits; once sizes depend on symbols, above everything that lives at the same time, which
-holds whatever the symbols are.
+lowest gap that fits; once sizes depend on symbols, above everything that lives at the same time,
+which holds whatever the symbols are.
 """
 
 from __future__ import annotations
