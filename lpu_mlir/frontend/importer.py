@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import fx
@@ -58,7 +58,7 @@ from lpu_mlir.frontend.table import HANDLERS
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 
 aten = torch.ops.aten
-Fallback = Literal["host", "error"]
+
 BINDS = "lpu.binds"
 """Attribute of a host call: names of the symbols that its integer results bind, in order."""
 
@@ -106,9 +106,7 @@ class ImportedGraph:
     constants: tuple[torch.Tensor, ...]
 
 
-def import_graph(
-    gm: fx.GraphModule, name: str = "main", fallback: Fallback = "host"
-) -> ImportedGraph:
+def import_graph(gm: fx.GraphModule, name: str = "main", fallback: str = "host") -> ImportedGraph:
     """Imports a graph of ATen operators whose nodes carry their values in `meta["val"]`.
 
     What has no translation becomes an `lpu.host_call`; with `fallback="error"`, or where that
@@ -170,9 +168,9 @@ def _described(value: Any) -> str:
 
 
 class _Importer:
-    def __init__(self, gm: fx.GraphModule, fallback: Fallback):
+    def __init__(self, gm: fx.GraphModule, fallback: str):
         self.gm = gm
-        self.fallback: Fallback = fallback
+        self.fallback = fallback
         self.symbols = _Symbols()
         self.environment: dict[fx.Node, Any] = {}
         self.arguments: dict[fx.Node, int] = {}
@@ -462,7 +460,7 @@ class _Importer:
         val, result = base.meta["val"], node.meta["val"]
         shape, strides = (self.symbols.extents(v) for v in (val.shape, val.stride()))
         order = dense_order(shape, strides, self.symbols.ranges)
-        if order is None or val.storage_offset() != 0:
+        if order is None or self.symbols.expr(val.storage_offset()) != 0:
             raise self._unsupported(node, "as_strided of a tensor that is not dense in its storage")
         flat = self.b.transpose(self.environment[base], order)
         flat = self.b.reshape(flat, [product(shape)])

@@ -25,7 +25,7 @@ from lpu_mlir.frontend.builder import (
     rank,
 )
 from lpu_mlir.frontend.errors import NotNative
-from lpu_mlir.frontend.types import HALVES, INTEGERS, opmath
+from lpu_mlir.frontend.types import HALVES, INTEGERS, constant, opmath
 
 aten = torch.ops.aten
 prims = torch.ops.prims
@@ -93,7 +93,7 @@ def _unrounded(b: GraphBuilder, y: Operand) -> SSAValue | None:
     """
     if isinstance(y, SSAValue) and (rank(y) or dtype_of(y) == b.dtype):
         return None
-    if isinstance(y, int | float) and float(torch.tensor(y, dtype=b.dtype)) == y:
+    if isinstance(y, int | float) and constant(y, b.element).value.data == y:
         return None
     return b.operand(y, torch.float32)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 
@@ -114,6 +115,7 @@ def wrapped(value: bool | float, dtype: torch.dtype) -> int:
     if dtype == torch.bool:
         return int(bool(value))
     info = torch.iinfo(dtype)
-    if not isinstance(value, int):
-        return int(torch.tensor(value, dtype=torch.float64).to(dtype).item())
+    if not math.isfinite(value):
+        return info.min if info.bits >= 32 else 0  # what x86 makes of it
+    value = int(value)
     return (value - info.min) % (1 << info.bits) + info.min

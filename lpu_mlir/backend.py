@@ -1,0 +1,92 @@
+"""The entry of `torch.compile(model, backend="lpu_mlir")`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, cast
+
+import torch
+from torch import fx
+from torch._decomp import core_aten_decompositions
+from torch._dynamo.backends.common import aot_autograd
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from lpu_mlir.frontend import import_graph
+from lpu_mlir.interpreter.reference import InterpreterParams
+from lpu_mlir.model.target import get_target
+from lpu_mlir.options import Options, make_options
+from lpu_mlir.pipeline import run_stages, stages
+from lpu_mlir.runtime.executable import Executable, Signature
+from lpu_mlir.runtime.program import Program
+
+aten = torch.ops.aten
+
+KEPT: Sequence[Any] = (
+    # One rounding instead of two in half precision.
+    aten.baddbmm.default,
+    # Products that accumulate in f32, instead of sums of rounded products.
+    aten.dot.default,
+    aten.mv.default,
+)
+"""Operators that PyTorch would decompose and that are translated as they are."""
+
+
+def lpu_mlir(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compiles a graph that Dynamo captured; see `lpu_mlir.options.Options` for the options.
+
+    The graph of the backward pass, if there is one, is compiled when it first runs.
+    """
+    compiler = partial(_compile_boxed, options=make_options(mode, options))
+    make: Any = aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compiler,
+        inference_compiler=compiler,
+        decompositions=decompositions(),
+        keep_inference_input_mutations=True,
+    )
+    return make(gm, example_inputs)
+
+
+@cache
+def decompositions() -> Mapping[Any, Callable[..., Any]]:
+    """PyTorch's decompositions to core ATen without those of the operators we keep."""
+    table = cast("dict[Any, Callable[..., Any]]", dict(core_aten_decompositions()))
+    return {op: rule for op, rule in table.items() if op not in KEPT}
+
+
+def _compile_boxed(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options
+) -> Callable[[list[Any]], list[Any]]:
+    """A plain function: torch.compiler.disable, which wraps it, loses the attributes of objects."""
+    executable = compile_fx(gm, example_inputs, options)
+
+    def run(inputs: list[Any]) -> list[Any]:
+        return executable(inputs)
+
+    setattr(run, "_boxed_call", True)
+    return run
+
+
+def compile_fx(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options | None = None
+) -> Executable:
+    """Compiles a functional graph of ATen operators to a boxed callable.
+
+    `gm` is as AOTAutograd gives it: its nodes carry their values in `meta["val"]`.
+    """
+    options = options or Options()
+    target = get_target(options.target)
+    params = InterpreterParams(seed=options.seed, sram_bytes=target.sram_bytes)
+    # AOTAutograd may call with fake tensors switched on: constants made now would be fake.
+    with unset_fake_temporarily():
+        graph = import_graph(gm, fallback=options.fallback)
+        signature = Signature(graph)
+        run_stages(graph.module, stages(target), verify=options.verify)
+        return Executable(signature, Program(graph.module, params))
