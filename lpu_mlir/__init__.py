@@ -10,6 +10,10 @@ from pkgutil import resolve_name
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "CompileError": "lpu_mlir.reproducer:CompileError",
+    "Report": "lpu_mlir.report:Report",
+    "Unsupported": "lpu_mlir.frontend.errors:Unsupported",
+    "explain": "lpu_mlir.report:explain",
     "lpu_mlir": "lpu_mlir.backend:lpu_mlir",
 }
 """Public name -> where it is defined."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from time import perf_counter
 from typing import Any, cast
 
 import torch
@@ -16,7 +17,9 @@ from lpu_mlir.frontend import import_graph
 from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.model.target import get_target
 from lpu_mlir.options import Options, make_options
-from lpu_mlir.pipeline import run_stages, stages
+from lpu_mlir.pipeline import PipelineError, run_stages, stages
+from lpu_mlir.report import Report
+from lpu_mlir.reproducer import write_reproducer
 from lpu_mlir.runtime.executable import Executable, Signature
 from lpu_mlir.runtime.program import Program
 
@@ -43,7 +46,28 @@ def lpu_mlir(
 
     The graph of the backward pass, if there is one, is compiled when it first runs.
     """
-    compiler = partial(_compile_boxed, options=make_options(mode, options))
+    return _compile(gm, example_inputs, make_options(mode, options), None)
+
+
+def reporting_backend(report: Report) -> Callable[..., Any]:
+    """The backend of one explained call: it also tells `report` what it does."""
+
+    def explained(
+        gm: fx.GraphModule,
+        example_inputs: Sequence[Any],
+        *,
+        mode: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Callable[..., Any]:
+        return _compile(gm, example_inputs, make_options(mode, options), report)
+
+    return explained
+
+
+def _compile(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options, report: Report | None
+) -> Callable[..., Any]:
+    compiler = partial(_compile_boxed, options=options, report=report)
     make: Any = aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,
@@ -62,10 +86,10 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
 
 
 def _compile_boxed(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options
+    gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options, report: Report | None
 ) -> Callable[[list[Any]], list[Any]]:
     """A plain function: torch.compiler.disable, which wraps it, loses the attributes of objects."""
-    executable = compile_fx(gm, example_inputs, options)
+    executable = compile_fx(gm, example_inputs, options, report)
 
     def run(inputs: list[Any]) -> list[Any]:
         return executable(inputs)
@@ -75,18 +99,34 @@ def _compile_boxed(
 
 
 def compile_fx(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options | None = None
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options | None = None,
+    report: Report | None = None,
 ) -> Executable:
     """Compiles a functional graph of ATen operators to a boxed callable.
 
-    `gm` is as AOTAutograd gives it: its nodes carry their values in `meta["val"]`.
+    `gm` is as AOTAutograd gives it: its nodes carry their values in `meta["val"]`.  Raises
+    `Unsupported` for a graph that cannot be compiled and `CompileError` for a bug of the compiler.
     """
     options = options or Options()
     target = get_target(options.target)
     params = InterpreterParams(seed=options.seed, sram_bytes=target.sram_bytes)
+    log = report.new_graph() if report is not None else None
     # AOTAutograd may call with fake tensors switched on: constants made now would be fake.
     with unset_fake_temporarily():
+        start = perf_counter()
         graph = import_graph(gm, fallback=options.fallback)
+        if log is not None:
+            log.imported(gm, graph.module, perf_counter() - start)
         signature = Signature(graph)
-        run_stages(graph.module, stages(target), verify=options.verify)
-        return Executable(signature, Program(graph.module, params))
+        todo = stages(target)
+        try:
+            run_stages(
+                graph.module, todo, verify=options.verify, observe=log.lowered if log else None
+            )
+        except PipelineError as error:
+            again = partial(import_graph, gm, fallback=options.fallback)
+            raise write_reproducer(lambda: again().module, todo, error) from error
+        program = Program(graph.module, params)
+        return Executable(signature, program, log.ran if log is not None else None)

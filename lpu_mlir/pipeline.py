@@ -41,6 +41,11 @@ class Stage:
     def name(self) -> str:
         return self.transform.name
 
+    @property
+    def spec(self) -> str:
+        """The stage as `lpu-opt -p` takes it, options included."""
+        return str(self.transform.pipeline_pass_spec())
+
 
 def stages(target: Target) -> tuple[Stage, ...]:
     """Every stage in order, for one target."""
@@ -63,7 +68,11 @@ def stages(target: Target) -> tuple[Stage, ...]:
 
 
 class PipelineError(RuntimeError):
-    """A stage failed; says which one, and how to reproduce it."""
+    """A stage failed on a module; the exception of the stage is the cause."""
+
+    def __init__(self, stage: Stage, error: Exception):
+        super().__init__(f"stage '{stage.name}' failed: {error}")
+        self.stage = stage
 
 
 Observer = Callable[[Stage, ModuleOp, float], None]
@@ -92,7 +101,7 @@ def run_stages(
 ) -> None:
     """Runs stages in place; `verify` checks the module after each (slow, for tests).
 
-    Whatever a stage raises gets a note that names the stage.
+    Raises PipelineError from whatever a stage raises.
     """
     context = make_context()
     for stage in todo:
@@ -103,7 +112,6 @@ def run_stages(
                 module.verify()
                 check_dominance(module)
         except Exception as error:
-            error.add_note(f"in stage {stage.name} of the lpu_mlir pipeline")
-            raise
+            raise PipelineError(stage, error) from error
         if observe is not None:
             observe(stage, module, perf_counter() - start)

@@ -1,0 +1,255 @@
+"""What happened to a function: graphs, operators, kernels, bytes, IR; and `explain`, which asks."""
+
+from __future__ import annotations
+
+import json
+import operator
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, cast
+
+import torch
+from torch import fx
+from torch._dynamo.utils import counters
+from xdsl.dialects.builtin import ModuleOp
+
+from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
+from lpu_mlir.pipeline import Stage
+from lpu_mlir.runtime.program import KernelUse, RunStats
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """An operator that runs in eager PyTorch, and why.
+
+    `dtypes` and `shapes` are those of its tensor operands; `source` is the user's line.
+    """
+
+    op: str
+    overload: str
+    dtypes: tuple[str, ...]
+    shapes: tuple[str, ...]
+    source: str
+    reason: str
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """What the launches of one kernel moved, in bytes."""
+
+    name: str
+    launches: int
+    dram_read: int
+    dram_written: int
+
+
+class GraphReport:
+    """One compiled graph: filled while it is compiled and whenever it runs."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.native_ops = 0
+        self.fallbacks: list[Fallback] = []
+        self.stages: dict[str, str] = {}
+        """The IR after each stage, "import" first."""
+        self.seconds: dict[str, float] = {}
+        self.runs = 0
+        self.peak_bytes = 0
+        self._kernels: dict[str, KernelUse] = {}
+        self._lock = threading.Lock()
+
+    # --- filled by the compiler -------------------------------------------------------------
+    def imported(self, gm: fx.GraphModule, module: ModuleOp, seconds: float) -> None:
+        self.fallbacks = list(find_fallbacks(module))
+        host = sum(fallback.count for fallback in self.fallbacks)
+        self.native_ops = sum(map(makes_tensors, gm.graph.nodes)) - host
+        self.stages["import"] = str(module)
+        self.seconds["import"] = seconds
+
+    def lowered(self, stage: Stage, module: ModuleOp, seconds: float) -> None:
+        self.stages[stage.name] = str(module)
+        self.seconds[stage.name] = seconds
+
+    def ran(self, stats: RunStats) -> None:
+        with self._lock:
+            self.runs += 1
+            self.peak_bytes = max(self.peak_bytes, stats.peak_bytes)
+            for name, use in stats.kernels.items():
+                total = self._kernels.setdefault(name, KernelUse())
+                total.launches += use.launches
+                total.dram_read += use.dram_read
+                total.dram_written += use.dram_written
+
+    # --- read by the user -------------------------------------------------------------------
+    @property
+    def kernels(self) -> list[KernelReport]:
+        """The kernels that ran, in the order of their first launch."""
+        with self._lock:
+            return [
+                KernelReport(f"{self.name}.{name}", u.launches, u.dram_read, u.dram_written)
+                for name, u in self._kernels.items()
+            ]
+
+    def ir(self, stage: str) -> str:
+        """The IR after a stage; KeyError lists the stages."""
+        if stage not in self.stages:
+            raise KeyError(f"no stage '{stage}', expected one of {', '.join(self.stages)}")
+        return self.stages[stage]
+
+
+def makes_tensors(node: fx.Node) -> bool:
+    """Whether a node is an operator with a tensor result, views included."""
+    if node.op != "call_function" or node.target is operator.getitem:
+        return False
+    value: Any = node.meta.get("val")
+    values = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,))
+    return any(isinstance(v, torch.Tensor) for v in values)
+
+
+def find_fallbacks(module: ModuleOp) -> Iterable[Fallback]:
+    """The host calls of an imported module; equal ones are counted together."""
+    counts: Counter[Fallback] = Counter()
+    for op in module.walk():
+        if isinstance(op, HostCallOp):
+            overload = op.overload.data
+            types = [value.type for value in op.inputs]
+            location = str(op.location).removeprefix("loc(").removesuffix(")").replace('"', "")
+            counts[
+                Fallback(
+                    op=".".join(overload.split(".")[:-1]),
+                    overload=overload,
+                    dtypes=tuple(str(element_type(t)) for t in types),
+                    shapes=tuple(f"[{', '.join(map(str, extents(t)))}]" for t in types),
+                    source=location,
+                    reason=op.reason.data,
+                )
+            ] += 1
+    for fallback, count in counts.items():
+        yield replace(fallback, count=count)
+
+
+@dataclass
+class Report:
+    """Everything about one explained call; `print` it, or read its fields.
+
+    All counts are of that call; bytes are what kernels moved between DRAM and cores.
+    """
+
+    graphs: list[GraphReport] = field(default_factory=list[GraphReport])
+    graph_breaks: dict[str, int] = field(default_factory=dict[str, int])
+    """Why Dynamo split the function, and how often."""
+
+    def new_graph(self) -> GraphReport:
+        graph = GraphReport(f"graph{len(self.graphs)}")
+        self.graphs.append(graph)
+        return graph
+
+    @property
+    def native_ops(self) -> int:
+        """Operators that became part of kernels or views."""
+        return sum(graph.native_ops for graph in self.graphs)
+
+    @property
+    def fallbacks(self) -> list[Fallback]:
+        return [fallback for graph in self.graphs for fallback in graph.fallbacks]
+
+    @property
+    def kernels(self) -> list[KernelReport]:
+        return [kernel for graph in self.graphs for kernel in graph.kernels]
+
+    @property
+    def dram_bytes(self) -> int:
+        """Bytes read from and written to DRAM by all launches."""
+        return sum(k.dram_read + k.dram_written for k in self.kernels)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes that intermediates took at once."""
+        return max((graph.peak_bytes for graph in self.graphs), default=0)
+
+    def ir(self, stage: str) -> str:
+        """The IR of all graphs after a stage; KeyError lists the stages."""
+        return "\n".join(f"// {graph.name}\n{graph.ir(stage)}" for graph in self.graphs)
+
+    def to_json(self) -> str:
+        """The report without IR."""
+        summary: Mapping[str, Any] = {
+            "graphs": [
+                {
+                    "name": graph.name,
+                    "native_ops": graph.native_ops,
+                    "runs": graph.runs,
+                    "peak_bytes": graph.peak_bytes,
+                    "compile_seconds": graph.seconds,
+                }
+                for graph in self.graphs
+            ],
+            "graph_breaks": self.graph_breaks,
+            "native_ops": self.native_ops,
+            "fallbacks": [asdict(fallback) for fallback in self.fallbacks],
+            "kernels": [asdict(kernel) for kernel in self.kernels],
+            "dram_bytes": self.dram_bytes,
+            "peak_bytes": self.peak_bytes,
+        }
+        return json.dumps(summary, indent=2)
+
+    def __str__(self) -> str:
+        host = sum(fallback.count for fallback in self.fallbacks)
+        lines = [
+            f"{_plural(len(self.graphs), 'graph')}, "
+            f"{_plural(sum(self.graph_breaks.values()), 'graph break')}, "
+            f"{self.native_ops} operators native, {host} on the host",
+            *(f"  break: {why} ({count}x)" for why, count in self.graph_breaks.items()),
+            *map(_describe_fallback, self.fallbacks),
+            f"{_plural(sum(k.launches for k in self.kernels), 'kernel launch', 'es')}, "
+            f"{self.dram_bytes:,} bytes of DRAM traffic, "
+            f"{self.peak_bytes:,} bytes of intermediates at most",
+            *_kernel_table(self.kernels),
+        ]
+        return "\n".join(lines)
+
+
+def _plural(count: int, noun: str, ending: str = "s") -> str:
+    return f"{count} {noun}{'' if count == 1 else ending}"
+
+
+def _describe_fallback(fallback: Fallback) -> str:
+    operands = zip(fallback.dtypes, fallback.shapes, strict=True)
+    types = ", ".join(f"{dtype}{shape}" for dtype, shape in operands)
+    return (
+        f"  host: {fallback.overload}({types}) {fallback.count}x at {fallback.source}: "
+        f"{fallback.reason}"
+    )
+
+
+def _kernel_table(kernels: Sequence[KernelReport]) -> list[str]:
+    if not kernels:
+        return []
+    width = max(len(kernel.name) for kernel in kernels)
+    rows = [f"  {'kernel':{width}}  launches  {'bytes read':>14}  {'bytes written':>14}"]
+    rows += [
+        f"  {k.name:{width}}  {k.launches:8}  {k.dram_read:14,}  {k.dram_written:14,}"
+        for k in kernels
+    ]
+    return rows
+
+
+def explain(fn: Callable[..., Any], **compile_options: Any) -> Callable[..., Report]:
+    """`explain(fn, **compile_options)(*args, **kwargs)` compiles `fn`, calls it once and reports.
+
+    `compile_options` are those of `torch.compile` without `backend`.
+    """
+    from lpu_mlir.backend import reporting_backend
+
+    def run(*args: Any, **kwargs: Any) -> Report:
+        report = Report()
+        before = Counter[str](counters["graph_break"])
+        make = cast("Callable[..., Any]", torch.compile)  # pyright: ignore[reportUnknownMemberType]
+        make(fn, backend=reporting_backend(report), **compile_options)(*args, **kwargs)
+        report.graph_breaks = dict(Counter[str](counters["graph_break"]) - before)
+        return report
+
+    return run
