@@ -282,6 +282,42 @@ def test_write_race_by_index() -> None:
         launch(text, torch.tensor([7, 0, 3, 7]), torch.zeros(8))
 
 
+ADD_RACE = """
+lpu_kernel.kernel @k(%p: memref<4xi64, #m>, %y: memref<8xf32, #m>, %z: memref<4xf32, #m>, %n: index)
+    access [ro, rw, wo] cores 4 {
+  lpu_kernel.phase cores(%c) {
+    %i = lpu_kernel.load %p[%c] [1] : memref<4xi64, #m> -> !t<1xi64>
+    %t = lpu_kernel.fill 1.0 : f32 [1] -> !t<1xf32>
+    lpu_kernel.store add %t, %y[0] index 0 by %i : !t<1xf32>, memref<8xf32, #m>, !t<1xi64>
+    lpu_kernel.store add %t, %y[0] index 0 by %i : !t<1xf32>, memref<8xf32, #m>, !t<1xi64>
+    %o = lpu_kernel.apply <d0 + d1>(%c, %n)
+    %u = lpu_kernel.load %y[%o] [1] : memref<8xf32, #m> -> !t<1xf32>
+    lpu_kernel.store %u, %z[%c] : !t<1xf32>, memref<4xf32, #m>
+  }
+}"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_race_of_what_is_added(seed: int) -> None:
+    y, z = torch.zeros(8), torch.zeros(4)
+    launch(ADD_RACE, torch.tensor([0, 2, 1, 3]), y, z, 4, seed=seed)
+    assert y.tolist() == [2.0, 2.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0]
+    # Two cores add to one element, and one reads what another adds to.
+    for index, read in ([0, 2, 1, 2], 4), ([0, 2, 1, 4], 3):
+        with pytest.raises(RaceError, match=r"another core"):
+            launch(ADD_RACE, torch.tensor(index), y, z, read, seed=seed)
+
+
+def test_adding_to_what_is_not_written() -> None:
+    memory, y = Memory(), torch.zeros(8)
+    memory.poison(y)
+    memory.mark_written(y[:5].fill_(1.0))
+    launch(ADD_RACE, torch.arange(4), y, torch.zeros(4), 0, memory=memory)
+    assert y[:5].tolist() == [3.0, 3.0, 3.0, 3.0, 1.0]
+    with pytest.raises(UnwrittenReadError, match=r"lpu_kernel\.store: 4 of 4 bytes"):
+        launch(ADD_RACE, torch.tensor([0, 1, 2, 5]), y, torch.zeros(4), 0, memory=memory)
+
+
 READ_RACE = """
 lpu_kernel.kernel @k(%x: memref<4xf32, #m>, %y: memref<4xf32, #m>, %n: index)
     access [ro, wo] cores 4 {

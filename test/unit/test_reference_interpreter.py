@@ -148,6 +148,18 @@ def test_slice() -> None:
     )
 
 
+def test_slice_without_the_dims_it_drops() -> None:
+    x = numbers("f32", 6, 4)
+    on_tile(
+        """%o = arith.constant 2 : index
+        %r0 = lpu_kernel.slice %t[%o, 3] [3, 1] drop [1] : !t<6x4xf32> -> !t<3xf32>
+        %r1 = lpu_kernel.slice %t[%o, 3] [1, 1] drop [0, 1] : !t<6x4xf32> -> !t<f32>""",
+        x,
+        x[2:5, 3],
+        x[2, 3],
+    )
+
+
 FOLDS: list[tuple[str, list[str], Callable[[Tensor], Tensor]]] = [
     ("add", ["f32", "f64", *INTEGERS], lambda t: t.sum(1, dtype=t.dtype)),
     ("mul", ["f32", "f64", *INTEGERS], lambda t: t.prod(1, dtype=t.dtype)),

@@ -1,6 +1,7 @@
 """Each arith and math operation of the reference interpreter against torch, numpy or Python."""
 
 from collections.abc import Callable
+from math import fmod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from xdsl.dialects import arith, builtin, math, test
 from xdsl.dialects.builtin import IndexType, bf16, f16, f32, f64, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from lpu_mlir.dialects.lpu import RemFOp
 from lpu_mlir.interpreter.reference.scalar import (
     DTYPES,
     constant_tensor,
@@ -124,6 +126,25 @@ def test_binary_float(
 ) -> None:
     a, b = float_pairs(type)
     same(run(op(value(type), value(type)), a, b), expected(a, b))
+
+
+def c_fmod(a: float, b: float) -> float:
+    """fmod of C, where Python raises an exception for infinite or zero operands."""
+    return fmod(a, b) if abs(a) != INF and b != 0 else NAN
+
+
+@pytest.mark.parametrize("type", FLOATS, ids=str)
+def test_remf_is_that_of_torch_and_exact(type: Attribute) -> None:
+    op, dtype = RemFOp.create(operands=[value(type)] * 2, result_types=[type]), DTYPES[type]
+    a, b = float_pairs(type)
+    same(run(op, a, b), torch.fmod(a, b))
+    # With subnormal numbers and large quotients, where torch's f32 is not.
+    info = torch.finfo(dtype)
+    values = [info.max, info.smallest_normal, info.smallest_normal / 4, 1e4, 3.1, 0.3]
+    x = torch.tensor([*values, *(-v for v in values)], dtype=dtype)
+    a, b = x.repeat_interleave(len(x)), x.repeat(len(x))
+    exact = [c_fmod(p, q) for p, q in zip(a.tolist(), b.tolist(), strict=True)]
+    same(run(op, a, b), torch.tensor(exact, dtype=torch.float64).to(dtype))
 
 
 def test_maximum_propagates_nan_and_maxnum_does_not() -> None:

@@ -23,6 +23,16 @@ from lpu_mlir.interpreter.reference import (
 
 NAN = float("nan")
 
+TORCH = {
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "i8": torch.int8,
+    "i64": torch.int64,
+    "ui8": torch.uint8,
+}
+
 
 def kernel(text: str) -> CompiledKernel:
     """The one kernel of a text, verified. `!t<...>` and `#m` abbreviate tile and memory space."""
@@ -187,6 +197,50 @@ def test_indexed_store_keeps_the_last_of_equal_positions() -> None:
 def test_indexed_store_out_of_bounds(bad: int) -> None:
     with pytest.raises(OutOfBoundsError, match=r"lpu_kernel\.store"):
         launch(SCATTER, torch.zeros(3, 2), torch.tensor([0, 1, bad]), torch.zeros(5, 2))
+
+
+ADD = """
+lpu_kernel.kernel @k(%x: memref<?x3x2xELEMENT, #m>, %p: memref<?x3xi64, #m>,
+                     %y: memref<?x2xELEMENT, #m>, %n: index) access [ro, ro, rw] cores 1 {
+  lpu_kernel.phase cores(%c) {
+    %i = lpu_kernel.load %p[0, 0] [%n, 3] : memref<?x3xi64, #m> -> !t<64x3xi64>
+    %t = lpu_kernel.load %x[0, 0, 0] [%n, 3, 2] : memref<?x3x2xELEMENT, #m> -> !t<64x3x2xELEMENT>
+    lpu_kernel.store add %t, %y[0, 0] index 0 by %i
+      : !t<64x3x2xELEMENT>, memref<?x2xELEMENT, #m>, !t<64x3xi64>
+  }
+}"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 40])
+@pytest.mark.parametrize("element", ["bf16", "f16", "f32", "f64", "i8", "i64", "ui8"])
+def test_indexed_store_adds_in_order_with_a_rounding_each(element: str, n: int) -> None:
+    generator = torch.Generator().manual_seed(n)
+    x = (100 * torch.randn(n, 3, 2, generator=generator)).to(TORCH[element])
+    index = torch.randint(0, 5, (n, 3), generator=generator)
+    y = torch.arange(10).view(5, 2).to(TORCH[element])
+    expected = y.clone()
+    for position, row in zip(index.flatten().tolist(), x.reshape(-1, 2), strict=True):
+        expected[position] += row
+    stats = launch(ADD.replace("ELEMENT", element), x, index, y, n)
+    assert torch.equal(y, expected)
+    moved = x.numel() * x.itemsize
+    assert stats.dram_read == 2 * moved + index.numel() * 8
+    assert stats.dram_written == moved
+
+
+def test_a_store_adds_to_a_strided_window() -> None:
+    text = """
+    lpu_kernel.kernel @k(%y: memref<?x?xf32, #m>, %n: index) access [rw] cores 1 {
+      lpu_kernel.phase cores(%c) {
+        %t = lpu_kernel.fill 2.0 : f32 [2, %n] -> !t<2x4xf32>
+        lpu_kernel.store add %t, %y[1, 0] : !t<2x4xf32>, memref<?x?xf32, #m>
+      }
+    }"""
+    y = torch.arange(12.0).view(3, 4).t()
+    expected = y.clone()
+    expected[1:3, :2] += 2
+    launch(text, y, 2)
+    assert torch.equal(y, expected)
 
 
 def test_index_value_drops_its_dim() -> None:

@@ -41,7 +41,7 @@ from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
-from lpu_mlir.dialects.lpu import scalar_type
+from lpu_mlir.dialects.lpu import RemFOp, scalar_type
 from lpu_mlir.dialects.lpu_kernel.types import (
     INTS,
     Index,
@@ -54,6 +54,7 @@ from lpu_mlir.dialects.lpu_kernel.types import (
     verify_capacity,
     verify_dims,
     verify_indices,
+    without,
 )
 
 
@@ -142,11 +143,14 @@ def constant(
 @irdl_op_definition
 class SliceOp(TileOp):
     """
-    Part of a tile. The part must lie within the tile's extents.
+    Part of a tile. The part must lie within the tile's extents. `drop` names dims of size 1 that
+    the result lacks.
 
     ```mlir
     %s = lpu_kernel.slice %t[%o, 0] [1, %n]
            : !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<1x64xf32>
+    %l = lpu_kernel.slice %t[0, %last] [8, 1] drop [1]
+           : !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<8xf32>
     ```
     """
 
@@ -156,11 +160,13 @@ class SliceOp(TileOp):
     static_offsets = prop_def(INTS)
     sizes = var_operand_def(IndexType)
     static_sizes = prop_def(INTS)
+    drop = opt_prop_def(INTS)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$source `` custom<DynamicIndexList>($offsets, $static_offsets) "
-        "custom<DynamicIndexList>($sizes, $static_sizes) (`sram` $sram^)? attr-dict "
+        "custom<DynamicIndexList>($sizes, $static_sizes) (`drop` $drop^)? (`sram` $sram^)? "
+        "attr-dict "
         "`:` type($source) `->` type($result)"
     )
 
@@ -170,24 +176,41 @@ class SliceOp(TileOp):
         offsets: Sequence[Index | Operation],
         sizes: Sequence[Index | Operation],
         result: TileType,
+        *,
+        drop: Sequence[int] = (),
     ):
         dynamic_offsets, static_offsets = split_indices(offsets)
         dynamic_sizes, static_sizes = split_indices(sizes)
         super().__init__(
             operands=[source, dynamic_offsets, dynamic_sizes],
             result_types=[result],
-            properties={"static_offsets": static_offsets, "static_sizes": static_sizes},
+            properties={
+                "static_offsets": static_offsets,
+                "static_sizes": static_sizes,
+                "drop": dense(drop) if drop else None,
+            },
         )
+
+    @property
+    def dropped(self) -> tuple[int, ...]:
+        """The dims that the result lacks."""
+        return () if self.drop is None else tuple(self.drop.get_values())
 
     def verify_(self) -> None:
         source, result = tile(self.source), tile(self.result)
         verify_same_element(source, result)
-        rank = source.get_num_dims()
-        if result.get_num_dims() != rank:
-            raise VerifyException(f"expected a result of rank {rank}, got {result.get_num_dims()}")
+        rank, dropped = source.get_num_dims(), self.dropped
         verify_indices("offsets", self.offsets, self.static_offsets, rank)
         verify_indices("sizes", self.sizes, self.static_sizes, rank)
-        verify_capacity("size", self.static_sizes, result.get_shape())
+        verify_dims("dropped dims", dropped, rank)
+        sizes = self.static_sizes.get_values()
+        if any(sizes[dim] != 1 for dim in dropped):
+            raise VerifyException(f"dropped dims {list(dropped)} must have size 1")
+        if result.get_num_dims() != rank - len(dropped):
+            raise VerifyException(
+                f"expected a result of rank {rank - len(dropped)}, got {result.get_num_dims()}"
+            )
+        verify_capacity("size", dense(without(sizes, dropped)), result.get_shape())
 
 
 def verify_same_element(source: TileType, result: TileType) -> None:
@@ -205,8 +228,8 @@ class MapOp(IRDLOperation):
 
     The sizes are the extents of the map's dims. Each input names the map dim of each of its own
     dims, and is broadcast over the others. The region's arguments are one index per dim (its
-    offset plus the local position) and one scalar per input; it holds arith and math operations.
-    Scalars defined outside may be used. Results have all the map's dims in order.
+    offset plus the local position) and one scalar per input; it holds arith and math operations
+    and lpu.remf. Scalars defined outside may be used. Results have all the map's dims in order.
 
     ```mlir
     %r = lpu_kernel.map [8, %n] at [%c, 0]
@@ -322,8 +345,10 @@ class MapOp(IRDLOperation):
         if not isinstance(last, YieldOp):
             raise VerifyException(f"the region must end in lpu_kernel.yield, not {last.name}")
         for op in scalars:
-            if not op.name.startswith(("arith.", "math.")):
-                raise VerifyException(f"{op.name} in the region, expected arith and math only")
+            if not op.name.startswith(("arith.", "math.")) and not isinstance(op, RemFOp):
+                raise VerifyException(
+                    f"{op.name} in the region, expected arith, math and lpu.remf only"
+                )
 
     def _verify_results(self) -> None:
         yielded = list(self.yield_op.arguments.types)

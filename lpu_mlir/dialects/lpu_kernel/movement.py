@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -14,6 +15,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
+    i1,
     i64,
 )
 from xdsl.dialects.utils import DynamicIndexList
@@ -30,7 +32,23 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, SymbolOpInterface
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    EffectInstance,
+    MemoryEffect,
+    MemoryEffectKind,
+    MemoryReadEffect,
+    MemoryWriteEffect,
+    SymbolOpInterface,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from lpu_mlir.dialects.lpu_kernel.types import (
@@ -51,6 +69,9 @@ from lpu_mlir.dialects.lpu_kernel.types import (
 
 DESTINATIONS = ("each", "all")
 """Whom a request serves: the core that top runs for, or every core at once."""
+
+STORE_KINDS = ("replace", "add")
+"""What a store does with the elements that are there."""
 
 _INDEX_BY = "(`index` $index_dim^ `by` $index)?"
 
@@ -210,28 +231,64 @@ class LoadOp(ReadWindowOp):
         self.verify_read(self.result_type)
 
 
+class StoreEffect(MemoryEffect):
+    """Every store writes; one that adds reads what it adds to."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance]:
+        effects = {EffectInstance(MemoryEffectKind.WRITE)}
+        if isinstance(op, StoreOp) and op.adds:
+            effects.add(EffectInstance(MemoryEffectKind.READ))
+        return frozenset(effects)
+
+
+@irdl_custom_directive
+class StoreKind(CustomDirective):
+    """The kind of a store as a bare word; `replace` is not written."""
+
+    attr: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        word = parser.parse_optional_identifier()
+        self.attr.set(state, StringAttr("replace" if word is None else word))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        value = self.attr.get(op)
+        assert isinstance(value, StringAttr)
+        if value.data != "replace":
+            state.print_whitespace(printer)
+            printer.print_string(value.data)
+
+
 @irdl_op_definition
 class StoreOp(WindowOp):
     """
     Writes a tile to the window of a memref at these offsets, as large as the tile's extents.
 
     An indexed dimension writes one slice per index, in order, so that of equal indices the last
-    counts.
+    counts. A store that adds reads the window, adds in the memref's element type, and writes it
+    back; slices of equal indices are added one after the other, each with its own rounding. What
+    it adds to must have been written.
 
     ```mlir
     lpu_kernel.store %t, %m[%o, 0] : !lpu_kernel.tile<8x576xf32>, memref<64x?xf32, "shared_dram">
     lpu_kernel.store %t, %m[0, %o] index 0 by %pos
       : !lpu_kernel.tile<1x64xf32>, memref<64x64xf32, "shared_dram">, !lpu_kernel.tile<1xi64>
+    lpu_kernel.store add %t, %m[0, %o] index 0 by %pos
+      : !lpu_kernel.tile<4x64xf32>, memref<64x64xf32, "shared_dram">, !lpu_kernel.tile<4xi64>
     ```
     """
 
     name = "lpu_kernel.store"
+    kind = prop_def(StringAttr)
     value = operand_def(TileType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    traits = traits_def(MemoryWriteEffect())
+    traits = traits_def(StoreEffect())
+    custom_directives = (DynamicIndexList, StoreKind)
     assembly_format = (
-        "$value `,` $memref `` custom<DynamicIndexList>($offsets, $static_offsets) "
+        "custom<StoreKind>($kind) $value `,` "
+        "$memref `` custom<DynamicIndexList>($offsets, $static_offsets) "
         f"{_INDEX_BY} attr-dict `:` type($value) `,` type($memref) (`,` type($index)^)?"
     )
 
@@ -241,6 +298,7 @@ class StoreOp(WindowOp):
         memref: SSAValue | Operation,
         offsets: Sequence[Index | Operation],
         *,
+        kind: str = "replace",
         index_dim: int | None = None,
         index: SSAValue | Operation | None = None,
     ):
@@ -248,14 +306,22 @@ class StoreOp(WindowOp):
         super().__init__(
             operands=[value, memref, dynamic_offsets, index],
             properties={
+                "kind": StringAttr(kind),
                 "static_offsets": static_offsets,
                 "index_dim": None if index_dim is None else IntegerAttr(index_dim, i64),
             },
         )
 
+    @property
+    def adds(self) -> bool:
+        return self.kind.data == "add"
+
     def verify_(self) -> None:
+        verify_word("store", self.kind, STORE_KINDS)
         self.verify_window()
         self.verify_tile(tile(self.value))
+        if self.adds and tile(self.value).element_type == i1:
+            raise VerifyException("a store adds numbers, got elements of i1")
         dim = self.indexed_dim
         if self.index is None or dim is None:
             return

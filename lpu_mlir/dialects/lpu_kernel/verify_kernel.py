@@ -71,11 +71,16 @@ def _verify_order(kernel: KernelOp) -> None:
 def _verify_access(kernel: KernelOp, op: WindowOp) -> None:
     if op.memref not in kernel.args:
         raise VerifyException(f"{op.name} of a memref that is not a kernel argument")
-    access = kernel.access_of(op.memref)
-    forbidden = "ro" if isinstance(op, StoreOp) else "wo"
-    if access == forbidden:
-        expected = "wo or rw" if isinstance(op, StoreOp) else "ro or rw"
-        raise VerifyException(f"{op.name} of an argument with access {access}, needs {expected}")
+    access, allowed = kernel.access_of(op.memref), _allowed_access(op)
+    if access not in allowed:
+        needed = " or ".join(allowed)
+        raise VerifyException(f"{op.name} of an argument with access {access}, needs {needed}")
+
+
+def _allowed_access(op: WindowOp) -> tuple[str, ...]:
+    if not isinstance(op, StoreOp):
+        return ("ro", "rw")
+    return ("rw",) if op.adds else ("wo", "rw")
 
 
 # --- channels -----------------------------------------------------------------------------------

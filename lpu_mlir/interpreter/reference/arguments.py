@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -88,6 +88,53 @@ def byte_range(tensor: Tensor) -> tuple[int, int]:
     last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     start = int(tensor.storage_offset())
     return start * tensor.itemsize, (start + last + 1) * tensor.itemsize
+
+
+@dataclass(frozen=True)
+class _Slices:
+    """What is stored to a window: all of it, or slices at distinct positions of one dim."""
+
+    tile: Tensor
+    dim: int = 0
+    positions: Tensor | None = None
+
+    def window_sizes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The window of a memref of this shape in which the positions count."""
+        sizes = tuple(self.tile.shape)
+        if self.positions is None:
+            return sizes
+        return (*sizes[: self.dim], shape[self.dim], *sizes[self.dim + 1 :])
+
+    def of(self, window: Tensor) -> Tensor:
+        """Their places in something that has an entry for each element or byte of the window."""
+        return window if self.positions is None else window.index_select(self.dim, self.positions)
+
+    def fill(self, window: Tensor, value: int | bool) -> None:
+        if self.positions is None:
+            window.fill_(value)
+        else:
+            window.index_fill_(self.dim, self.positions, value)
+
+    def put(self, window: Tensor, adds: bool) -> None:
+        new = self.of(window) + self.tile if adds else self.tile
+        if self.positions is None:
+            window.copy_(new)
+        else:
+            window.index_copy_(self.dim, self.positions, new)
+
+
+def _without_repeats(positions: Tensor) -> Iterator[Tensor]:
+    """
+    The numbers of a vector's entries in groups: the first of each position, the second of those
+    that are there more than once, and so on.
+    """
+    if positions.numel() == 0:
+        return
+    order = positions.argsort(stable=True)
+    ordered = positions[order]
+    repeats = torch.arange(len(ordered)) - torch.searchsorted(ordered, ordered)
+    for repeat in range(int(repeats.max()) + 1):
+        yield order[repeats == repeat]
 
 
 @dataclass
@@ -193,21 +240,11 @@ class Argument:
 
     # --- writing --------------------------------------------------------------------------------
 
-    def write(self, tile: Tensor, offsets: tuple[int, ...], turn: int, site: str) -> None:
-        """Put a tile at an offset."""
-        sizes = tuple(tile.shape)
-        start = self._start(offsets, sizes, site)
-        if self.accesses is not None:
-            window = (sizes, self.strides, start, self.itemsize)
-            writers = self.accesses.writers(*window)
-            if _by_others(writers, turn):
-                raise RaceError(self._race(site, offsets, sizes, "wrote"))
-            if self.accesses.is_read() and _by_others(self.accesses.readers(*window), turn):
-                raise RaceError(self._race(site, offsets, sizes, "read"))
-            writers.fill_(turn)
-        self.tensor.as_strided(sizes, self.strides, start).copy_(tile)
-        if self.shadow is not None:
-            byte_window(self.shadow, sizes, self.strides, start, self.itemsize).fill_(True)
+    def write(
+        self, tile: Tensor, offsets: tuple[int, ...], turn: int, site: str, *, adds: bool
+    ) -> None:
+        """Put a tile at an offset, or add it to what is there."""
+        self._write(_Slices(tile), offsets, turn, site, adds)
 
     def write_at(
         self,
@@ -217,17 +254,44 @@ class Argument:
         offsets: tuple[int, ...],
         turn: int,
         site: str,
+        *,
+        adds: bool,
     ) -> None:
-        """Put the slices of a tile at the positions of an index; of equal ones the last stays."""
+        """
+        Put the slices of a tile at the positions of an index, or add them, in order: of equal
+        positions the last slice stays, or each is added to the sum of those before.
+        """
         if isinstance(index, int):
             offsets = (*offsets[:dim], index, *offsets[dim + 1 :])
-            return self.write(tile.unsqueeze(dim), offsets, turn, site)
+            return self.write(tile.unsqueeze(dim), offsets, turn, site, adds=adds)
         positions = self._positions(dim, index, site)
         outer = (*tile.shape[:dim], *tile.shape[dim + index.ndim :])
         slices = tile.reshape(*outer[:dim], positions.numel(), *outer[dim:])
-        for number, position in enumerate(map(int, positions)):
-            at = (*offsets[:dim], position, *offsets[dim + 1 :])
-            self.write(slices.narrow(dim, number, 1), at, turn, site)
+        for turns in _without_repeats(positions):
+            part = _Slices(slices.index_select(dim, turns), dim, positions[turns])
+            self._write(part, offsets, turn, site, adds)
+        return None
+
+    def _write(
+        self, slices: _Slices, offsets: tuple[int, ...], turn: int, site: str, adds: bool
+    ) -> None:
+        sizes = slices.window_sizes(self.shape)
+        window = (sizes, self.strides, self._start(offsets, sizes, site), self.itemsize)
+        if self.accesses is not None:
+            writers = self.accesses.writers(*window)
+            if _by_others(slices.of(writers), turn):
+                raise RaceError(self._race(site, offsets, sizes, "wrote"))
+            if self.accesses.is_read() and _by_others(
+                slices.of(self.accesses.readers(*window)), turn
+            ):
+                raise RaceError(self._race(site, offsets, sizes, "read"))
+            slices.fill(writers, turn)
+        written = None if self.shadow is None else byte_window(self.shadow, *window)
+        if adds and written is not None:
+            self._require_written(slices.of(written), offsets, sizes, site)
+        slices.put(self.tensor.as_strided(*window[:3]), adds)
+        if written is not None:
+            slices.fill(written, True)
 
     def _race(self, site: str, offsets: Sequence[int], sizes: Sequence[int], deed: str) -> str:
         return (

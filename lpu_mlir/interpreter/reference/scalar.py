@@ -1,5 +1,5 @@
 """
-The arith and math operations as functions of torch tensors, applied to all elements of a tile.
+The operations on scalars as functions of torch tensors, applied to all elements of a tile.
 
 A scalar is a tensor of exactly its type's width: i1 is bool, i8 to i64 and index are signed
 integers, whatever an operation takes their sign to be. Results that MLIR leaves undefined
@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
-from lpu_mlir.dialects.lpu import ui8
+from lpu_mlir.dialects.lpu import RemFOp, ui8
 
 Function: TypeAlias = Callable[..., Tensor]
 Unary: TypeAlias = Callable[[Tensor], Tensor]
@@ -63,7 +63,7 @@ _UNSIGNED: dict[torch.dtype, Any] = {
 
 def scalar_function(op: Operation) -> Function:
     """
-    What an arith or math operation with one result computes from its operands' tensors.
+    What a scalar operation with one result computes from its operands' tensors.
 
     Raises NotImplementedError for an operation that is in neither table.
     """
@@ -281,6 +281,12 @@ def _fused_multiply_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     return (a.double() * b.double() + c.double()).to(a.dtype)
 
 
+def _float_remainder(a: Tensor, b: Tensor) -> Tensor:
+    """Exact, by way of f64; torch's own is not where the divisor is subnormal."""
+    with np.errstate(all="ignore"):
+        return _from_array(np.fmod(_array(a.double()), _array(b.double()))).to(a.dtype)
+
+
 def _float_to_integer_power(a: Tensor, b: Tensor) -> Tensor:
     return torch.pow(a.double(), b.double()).to(a.dtype)
 
@@ -370,6 +376,7 @@ _PLAIN: dict[type[Operation], Function] = {
     arith.MulfOp: torch.mul,
     arith.DivfOp: torch.div,
     arith.NegfOp: torch.neg,
+    RemFOp: _float_remainder,
     arith.MaximumfOp: torch.maximum,
     arith.MinimumfOp: torch.minimum,
     arith.MaxnumfOp: torch.fmax,

@@ -28,7 +28,6 @@ from lpu_mlir.dialects.lpu_kernel import (
     SliceOp,
     StoreOp,
     TileType,
-    WindowOp,
     YieldOp,
 )
 from lpu_mlir.dialects.lpu_kernel.core_dependence import depends_on_core, enclosing_loops
@@ -286,35 +285,38 @@ def _store(op: Operation, scope: Scope) -> Step:
     assert isinstance(op, StoreOp)
     number, site = scope.memrefs.index(op.memref), scope.site(op)
     value, offsets = scope.slot(op.value), scope.pick(op.window_offsets())
-    write = _store_at(op, scope, site)
+    write, adds = _store_at(op, scope, site), op.adds
 
     def step(frame: Frame) -> None:
         values = frame.values
         window: Tensor = values[value]
         argument = frame.launch.arguments[number]
         if write is None:
-            argument.write(window, offsets(values), frame.turn, site)
+            argument.write(window, offsets(values), frame.turn, site, adds=adds)
         else:
             write(argument, window, offsets(values), frame)
-        frame.launch.dram_written += window_bytes(window)
+        moved = window_bytes(window)
+        frame.launch.dram_written += moved
+        if adds:
+            frame.launch.dram_read += moved
 
     return step
 
 
 def _store_at(
-    op: WindowOp, scope: Scope, site: str
+    op: StoreOp, scope: Scope, site: str
 ) -> Callable[[Argument, Tensor, tuple[int, ...], Frame], None] | None:
     """The write of an indexed store; None if the store is not indexed."""
     if op.index is None or op.indexed_dim is None:
         return None
-    dim, index = op.indexed_dim, scope.slot(op.index)
+    dim, index, adds = op.indexed_dim, scope.slot(op.index), op.adds
 
     def write(argument: Argument, window: Tensor, offsets: tuple[int, ...], frame: Frame) -> None:
         at: Tensor | int = frame.values[index]
         if isinstance(at, Tensor):
             part = window.shape[dim : dim + at.ndim]
             tiles.require_equal("the index", at.shape, part, site)
-        argument.write_at(dim, at, window, offsets, frame.turn, site)
+        argument.write_at(dim, at, window, offsets, frame.turn, site, adds=adds)
 
     return write
 
@@ -350,15 +352,17 @@ def _slice(op: Operation, scope: Scope) -> Step:
     assert isinstance(op, SliceOp)
     sizes = join_indices(op.sizes, op.static_sizes)
     offsets = scope.pick(join_indices(op.offsets, op.static_offsets))
-    extents, fits = scope.pick(sizes), scope.capacity_check(op, sizes, tile(op.result))
+    kept, dropped = [s for d, s in enumerate(sizes) if d not in op.dropped], op.dropped
+    extents, kept_extents = scope.pick(sizes), scope.pick(kept)
+    fits = scope.capacity_check(op, kept, tile(op.result))
     source, out, site = scope.slot(op.source), scope.slot(op.result), scope.site(op)
 
     def step(frame: Frame) -> None:
         values = frame.values
-        actual = extents(values)
         if fits is not None:
-            fits(actual)
-        values[out] = tiles.slice_tile(values[source], offsets(values), actual, site)
+            fits(kept_extents(values))
+        part = tiles.slice_tile(values[source], offsets(values), extents(values), site)
+        values[out] = part.squeeze(dropped) if dropped else part
 
     return step
 

@@ -81,6 +81,18 @@ lpu_kernel.store %t, %m[0, 0] index 0 by %i : !lpu_kernel.tile<4x4xf32>, memref<
 
 // -----
 
+%m, %t = "test.op"() : () -> (memref<8xf32, "shared_dram">, !lpu_kernel.tile<8xf32>)
+// CHECK: unknown store 'subtract', expected one of replace, add
+lpu_kernel.store subtract %t, %m[0] : !lpu_kernel.tile<8xf32>, memref<8xf32, "shared_dram">
+
+// -----
+
+%m, %t = "test.op"() : () -> (memref<8xi1, "shared_dram">, !lpu_kernel.tile<8xi1>)
+// CHECK: a store adds numbers, got elements of i1
+lpu_kernel.store add %t, %m[0] : !lpu_kernel.tile<8xi1>, memref<8xi1, "shared_dram">
+
+// -----
+
 // CHECK: fill value is f64, expected f32
 %t = lpu_kernel.fill 0.0 : f64 [8] -> !lpu_kernel.tile<8xf32>
 
@@ -88,6 +100,18 @@ lpu_kernel.store %t, %m[0, 0] index 0 by %i : !lpu_kernel.tile<4x4xf32>, memref<
 
 // CHECK: fill value is i16, expected i8
 %t = lpu_kernel.fill 0 : i16 [8] -> !lpu_kernel.tile<8xui8>
+
+// -----
+
+%t = "test.op"() : () -> !lpu_kernel.tile<8x4xf32>
+// CHECK: dropped dims [1] must have size 1
+%s = lpu_kernel.slice %t[0, 0] [8, 4] drop [1] : !lpu_kernel.tile<8x4xf32> -> !lpu_kernel.tile<8xf32>
+
+// -----
+
+%t = "test.op"() : () -> !lpu_kernel.tile<8x4xf32>
+// CHECK: expected a result of rank 1, got 2
+%s = lpu_kernel.slice %t[0, 0] [8, 1] drop [1] : !lpu_kernel.tile<8x4xf32> -> !lpu_kernel.tile<8x1xf32>
 
 // -----
 
@@ -133,7 +157,7 @@ lpu_kernel.store %t, %m[0, 0] index 0 by %i : !lpu_kernel.tile<4x4xf32>, memref<
 
 // -----
 
-// CHECK: test.op in the region, expected arith and math only
+// CHECK: test.op in the region, expected arith, math and lpu.remf only
 %s = lpu_kernel.map [8] -> (!lpu_kernel.tile<8xf32>) {
 ^bb0(%i: index):
   %a = "test.op"() : () -> f32
@@ -250,6 +274,16 @@ lpu_kernel.kernel @k(%n: index) access [ro] cores 8 {
 
 // CHECK: unknown memory space 'sram', expected one of shared_dram, private_dram, mpu_dram
 lpu_kernel.kernel @k(%x: memref<8xf32, "sram">) access [ro] cores 8 {
+}
+
+// -----
+
+// CHECK: lpu_kernel.store of an argument with access wo, needs rw
+lpu_kernel.kernel @k(%x: memref<8xf32, "shared_dram">) access [wo] cores 8 {
+  lpu_kernel.phase cores(%c) {
+    %t = lpu_kernel.fill 0.0 : f32 [8] -> !lpu_kernel.tile<8xf32>
+    lpu_kernel.store add %t, %x[0] : !lpu_kernel.tile<8xf32>, memref<8xf32, "shared_dram">
+  }
 }
 
 // -----
