@@ -1,5 +1,6 @@
 """From a nest's expressions to a kernel's tiles.
 
-`access` turns loads and stores into strided views, `split` cuts and splits dims until every index is
-affine, `plan` chooses cores and tile sizes, `emit` writes the operations.
+`split` cuts and splits dims until every index is affine, `access` turns loads and stores into
+strided views, `plan` chooses cores and tile sizes, `emit` writes the operations with the help of
+`writer` (loops and arguments) and `region` (the bodies of maps).
 """

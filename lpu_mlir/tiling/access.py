@@ -1,26 +1,29 @@
 """Loads and stores as strided views whose axes are the dims of the nest.
 
-The address of an access is a polynomial in the dims.  Each dim with a coefficient becomes an axis of
-the view with that stride, so whatever a reshape, transpose, broadcast or slice left in the index is
-gone.  An address that is no such sum goes through one axis whose position comes from an index tile.
+The address of an access is a polynomial in the dims.  Each dim with a coefficient becomes an axis
+of the view with that stride, so whatever a reshape, transpose, broadcast or slice left in the index
+is gone.  An address that is no such sum, or that falls along a dim, goes through one axis whose
+position comes from an index tile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    IntegerAttr,
     MemRefType,
     NoneAttr,
     StridedLayoutAttr,
     StringAttr,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.hints import isa
 
-from lpu_mlir.dialects.expr import Call, Expr, Range, contiguous_strides, simplify
+from lpu_mlir.dialects.expr import Call, Expr, Range, contiguous_strides, nonnegative, simplify
 from lpu_mlir.dialects.lpu import (
     element_type,
     extents,
@@ -29,9 +32,9 @@ from lpu_mlir.dialects.lpu import (
     offset,
     strides,
 )
-from lpu_mlir.nests.pointwise import Numbers
-from lpu_mlir.nests.scalar import Load, Node, Scalars, indirect_names, is_dim
 from lpu_mlir.nests.nest import Store
+from lpu_mlir.nests.pointwise import Numbers
+from lpu_mlir.nests.scalar import Index, Load, Node, Op, Scalars, indirect_names, is_dim
 
 INDEXED = ""
 """The dim of an axis whose positions come from an index tile."""
@@ -79,14 +82,10 @@ class Access:
         sizes = [DYNAMIC_INDEX if (c := e.constant()) is None else c for e in shape]
         dense = tuple(steps) == contiguous_strides(shape)
         layout = NoneAttr() if dense else StridedLayoutAttr([s.constant() for s in steps])
-        return MemRefType(
-            element_type(self.buffer.type), sizes, layout, StringAttr("shared_dram")
-        )
+        return MemRefType(element_type(self.buffer.type), sizes, layout, StringAttr("shared_dram"))
 
 
-def address(
-    target: SSAValue, index: Sequence[Expr], ranges: Mapping[str, Range]
-) -> Expr:
+def address(target: SSAValue, index: Sequence[Expr], ranges: Mapping[str, Range]) -> Expr:
     """The element of the buffer that an index means, in elements from the memref's base."""
     total = _offset(target)
     for position, stride in zip(index, strides(target.type), strict=True):
@@ -95,8 +94,16 @@ def address(
 
 
 def _offset(target: SSAValue) -> Expr:
-    assert isinstance(target.type, MemRefType)
+    assert isa(target.type, MemRefType)
     return offset(target.type)
+
+
+def _highest(target: SSAValue) -> Expr:
+    """The last element of a buffer, in elements from the memref's base."""
+    total = _offset(target)
+    for extent, stride in zip(extents(target.type), strides(target.type), strict=True):
+        total = total + (extent - 1) * stride
+    return total
 
 
 def make_access(
@@ -104,17 +111,88 @@ def make_access(
     target: SSAValue,
     ranges: Mapping[str, Range],
     scalars: Scalars,
+    every: frozenset[str] = frozenset(),
 ) -> Access:
-    """The view for a load or store; `ranges` must have every dim in scope."""
-    names = indirect_names(where.indirect)
-    flat = address(target, where.index, ranges)
-    if names:
-        return _by_one_axis(where, target, ranges) or _flat(target, flat, names, scalars)
-    axes = _axes(flat, ranges, where.index)
-    if axes is None:
-        return _flat(target, flat, names, scalars)
+    """
+    The view for a load or store; `ranges` must have every dim in scope, `every` those that must
+    be in the address: a store lists all dims of its nest.
+
+    Raises IndexError for an address that is outside the buffer whatever the symbols are.
+    """
+    index, scalar = _known_index(where, target, ranges)
+    flat = address(target, index, ranges)
+    if scalar:
+        found = _by_one_axis(index, scalar, target, ranges)
+        return found or _flat(target, flat, scalar, ranges, scalars)
+    axes = _axes(flat, ranges, index)
+    if axes is None or not every <= {axis.dim for axis in axes}:
+        return _flat(target, flat, scalar, ranges, scalars)
     base = flat.substitute({axis.dim: Expr.const(0) for axis in axes})
+    _require_inside(target, base, axes, ranges)
     return Access(target, base, axes, None)
+
+
+def _known_index(
+    where: Load | Store, target: SSAValue, ranges: Mapping[str, Range]
+) -> tuple[tuple[Expr, ...], dict[str, Node]]:
+    """The index with positions that are arithmetic on dims in place, and the scalars that remain
+    by name.  An arithmetic position that may be out of bounds remains a scalar."""
+    arithmetic: dict[str, Expr] = {}
+    scalar = indirect_names(where.indirect)
+    for name, node in indirect_names(where.indirect).items():
+        expr = as_arithmetic(node)
+        sizes = [
+            size
+            for size, e in zip(extents(target.type), where.index, strict=True)
+            if e == Expr.name(name)
+        ]
+        if expr is not None and sizes and nonnegative(expr, ranges):
+            if all(nonnegative(size - 1 - expr, ranges) for size in sizes):
+                arithmetic[name] = expr
+                del scalar[name]
+    return tuple(e.substitute(arithmetic) for e in where.index), scalar
+
+
+def as_arithmetic(node: Node) -> Expr | None:
+    """The index expression that an i64 scalar is, if it is one."""
+    if isinstance(node, Index):
+        return node.expr
+    if not isinstance(node, Op) or node.type != i64:
+        return None
+    if node.op is arith.ConstantOp:
+        value = dict(node.properties)["value"]
+        assert isa(value, IntegerAttr)
+        return Expr.const(value.value.data)
+    combine = _ARITHMETIC.get(node.op)
+    if combine is None:
+        return None
+    lhs, rhs = map(as_arithmetic, node.operands)
+    return None if lhs is None or rhs is None else combine(lhs, rhs)
+
+
+_ARITHMETIC: Mapping[type[Operation], Callable[[Expr, Expr], Expr]] = {
+    arith.AddiOp: lambda lhs, rhs: lhs + rhs,
+    arith.SubiOp: lambda lhs, rhs: lhs - rhs,
+    arith.MuliOp: lambda lhs, rhs: lhs * rhs,
+}
+
+
+def _require_inside(
+    target: SSAValue, base: Expr, axes: Sequence[Axis], ranges: Mapping[str, Range]
+) -> None:
+    """Raise IndexError if a view that has elements certainly leaves a buffer that has some."""
+    counts = [*extents(target.type), *(axis.extent for axis in axes)]
+    if not all(nonnegative(count - 1, ranges) for count in counts):
+        return
+    last = base
+    for axis in axes:
+        last = last + (axis.extent - 1) * axis.stride
+    lowest, highest = _offset(target), _highest(target)
+    if nonnegative(lowest - 1 - base, ranges) or nonnegative(last - 1 - highest, ranges):
+        raise IndexError(
+            f"elements {base} to {last} are accessed of a buffer with elements {lowest} to "
+            f"{highest}: {target.type}"
+        )
 
 
 def _axes(
@@ -125,7 +203,9 @@ def _axes(
     found: list[Axis] = []
     for dim in dims:
         stride = flat.coefficient(dim)
-        if stride is None or any(is_dim(n) for n in stride.names()) or (stride.constant() or 1) < 0:
+        if stride is None or any(is_dim(n) for n in stride.names()):
+            return None
+        if not nonnegative(stride, ranges):
             return None
         upper = ranges[dim][1]
         assert upper is not None
@@ -135,26 +215,30 @@ def _axes(
 
 
 def _by_one_axis(
-    where: Load | Store, target: SSAValue, ranges: Mapping[str, Range]
+    index: Sequence[Expr],
+    scalar: Mapping[str, Node],
+    target: SSAValue,
+    ranges: Mapping[str, Range],
 ) -> Access | None:
     """The view that keeps the indexed axis, when its index shares no dim with the others."""
-    if len(where.indirect) != 1:
+    if len(scalar) != 1:
         return None
-    placeholder = Expr.name("_0")
-    indexed = [axis for axis, e in enumerate(where.index) if e == placeholder]
-    others = [e for e in where.index if "_0" in e.names() and e != placeholder]
+    ((name, position),) = scalar.items()
+    placeholder = Expr.name(name)
+    indexed = [axis for axis, e in enumerate(index) if e == placeholder]
+    others = [e for e in index if name in e.names() and e != placeholder]
     if len(indexed) != 1 or others:
         return None
-    direct = list(where.index)
+    direct = list(index)
     direct[indexed[0]] = Expr.const(0)
     flat = address(target, direct, ranges)
     axes = _axes(flat, ranges, direct)
-    if axes is None or where.indirect[0].free & {axis.dim for axis in axes}:
+    if axes is None or position.free & {axis.dim for axis in axes}:
         return None
     base = flat.substitute({axis.dim: Expr.const(0) for axis in axes})
     axis = Axis(INDEXED, extents(target.type)[indexed[0]], strides(target.type)[indexed[0]])
     before = sum(1 for a in axes if _first_axis(a.dim, direct) < indexed[0])
-    return Access(target, base, (*axes[:before], axis, *axes[before:]), where.indirect[0])
+    return Access(target, base, (*axes[:before], axis, *axes[before:]), position)
 
 
 def _first_axis(dim: str, index: Sequence[Expr]) -> int:
@@ -162,15 +246,19 @@ def _first_axis(dim: str, index: Sequence[Expr]) -> int:
 
 
 def _flat(
-    target: SSAValue, flat: Expr, names: Mapping[str, Node], scalars: Scalars
+    target: SSAValue,
+    flat: Expr,
+    names: Mapping[str, Node],
+    ranges: Mapping[str, Range],
+    scalars: Scalars,
 ) -> Access:
     """The view with one axis over the whole buffer, addressed element by element."""
     base = _offset(target)
-    last = Expr.const(0)
-    for extent, stride in zip(extents(target.type), strides(target.type), strict=True):
-        last = last + (extent - 1) * stride
+    extent = _highest(target) - base + 1
+    if not nonnegative(extent, ranges):
+        extent = Expr.max(0, extent)
     index = to_node(flat - base, names, scalars)
-    return Access(target, base, (Axis(INDEXED, last + 1, Expr.const(1)),), index)
+    return Access(target, base, (Axis(INDEXED, extent, Expr.const(1)),), index)
 
 
 def to_node(expr: Expr, names: Mapping[str, Node], scalars: Scalars) -> Node:

@@ -7,27 +7,28 @@ their states; a load is known by its window, so what several folds read is moved
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TypeAlias
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.hints import isa
 
 from lpu_mlir.dialects import lpu_kernel
-from lpu_mlir.dialects.expr import Call, Expr, Range
-from lpu_mlir.dialects.lpu import element_type, i1, i64, scalar_type
+from lpu_mlir.dialects.expr import Expr, Range
+from lpu_mlir.dialects.lpu import element_type, i64
 from lpu_mlir.dialects.lpu_kernel import Index as KernelIndex
 from lpu_mlir.dialects.lpu_kernel import TileType, tile_type
 from lpu_mlir.model.target import Target
 from lpu_mlir.nests.nest import Nest, Store
 from lpu_mlir.nests.pointwise import constant_attr
-from lpu_mlir.nests.scalar import Fold, Index, Load, Node, Op, Scalars, as_contraction
+from lpu_mlir.nests.scalar import Fold, Load, Node, Scalars, as_contraction
 from lpu_mlir.tiling.access import INDEXED, Access, make_access
-from lpu_mlir.tiling.plan import DimKey, Plan, strip_widening
+from lpu_mlir.tiling.plan import Plan, scans, strip_widening
+from lpu_mlir.tiling.region import MapRegion, is_worth_hoisting
+from lpu_mlir.tiling.writer import KernelArguments, Writer
 
 
 @dataclass(frozen=True)
@@ -59,47 +60,6 @@ class TileValue:
     dims: tuple[str, ...]
 
 
-@dataclass
-class Level:
-    """A block being filled; while a loop inside it is open, operations go before that loop."""
-
-    block: Block
-    loop: Operation | None = None
-
-    def add(self, op: Operation) -> None:
-        if self.loop is None:
-            self.block.add_op(op)
-        else:
-            self.block.insert_op_before(op, self.loop)
-
-
-@dataclass
-class KernelArguments:
-    """The kernel's arguments, made as they are needed: views of buffers, then symbols."""
-
-    block: Block
-    views: dict[Access, SSAValue] = field(default_factory=dict[Access, SSAValue])
-    symbols: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
-    modes: dict[Access, str] = field(default_factory=dict[Access, str])
-
-    def view(self, access: Access, mode: str) -> SSAValue:
-        access = replace(access, index=None)
-        known = self.modes.setdefault(access, mode)
-        if known != mode:
-            self.modes[access] = "rw"
-        if access not in self.views:
-            position = len(self.views)
-            self.views[access] = self.block.insert_arg(access.kernel_type(), position)
-        return self.views[access]
-
-    def symbol(self, name: str) -> SSAValue:
-        if name not in self.symbols:
-            position = len(self.block.args)
-            self.symbols[name] = self.block.insert_arg(IndexType(), position)
-            self.symbols[name].name_hint = name
-        return self.symbols[name]
-
-
 Step: TypeAlias = Callable[[Scope, Sequence[SSAValue], int], list[SSAValue]]
 """One chunk of a fold: the scope, what is carried, and the level to write at."""
 
@@ -107,12 +67,12 @@ _IDENTITIES = {"add": 0, "mul": 1, "or": 0, "xor": 0}
 
 
 def identity(kind: str, type: Attribute) -> Attribute:
-    """The neutral element of a fold."""
+    """The neutral element of a fold or scan."""
     if kind in _IDENTITIES:
         return constant_attr(_IDENTITIES[kind], type)
     if isinstance(type, AnyFloat):
         return constant_attr(float("-inf") if kind == "max" else float("inf"), type)
-    assert isinstance(type, IntegerType)
+    assert isa(type, IntegerType)
     width = type.bitwidth
     if kind == "and":
         return IntegerAttr(-1 if width > 1 else 1, type)
@@ -121,7 +81,7 @@ def identity(kind: str, type: Attribute) -> Attribute:
     return IntegerAttr(-(1 << (width - 1)) if kind == "max" else (1 << (width - 1)) - 1, type)
 
 
-class Emitter:
+class Emitter(Writer):
     """Fills one phase with what one nest does."""
 
     def __init__(
@@ -135,54 +95,13 @@ class Emitter:
         cores: int,
         arguments: KernelArguments,
     ):
+        super().__init__(phase.cores.block, arguments)
         self.nest, self.plan, self.scalars, self.target = nest, plan, scalars, target
         self.outs, self.core, self.cores = outs, phase.core_id, cores
-        self.arguments = arguments
-        block = phase.cores.block
-        self.levels = [Level(block)]
         self.made: dict[object, TileValue] = {}
-        self.numbers: dict[object, SSAValue] = {}
+        self.carried: dict[Fold, SSAValue] = {}
+        """In the loop along the dim that scans run along: what they carry into the tile."""
         self.order = {name: i for i, name in enumerate(name for name, _ in nest.dims)}
-
-    # --- places -----------------------------------------------------------------------------
-    def add(self, op: Operation, level: int) -> SSAValue:
-        self.levels[level].add(op)
-        return op.results[0]
-
-    def number(self, expr: Expr, values: Mapping[str, KernelIndex], level: int) -> KernelIndex:
-        """An expression over loop variables and symbols as an index known at a level."""
-        known = {n: Expr.const(v) for n, v in values.items() if isinstance(v, int)}
-        expr = expr.substitute(known)
-        constant = expr.constant()
-        if constant is not None:
-            return constant
-        names = sorted(expr.names())
-        operands = [
-            v if isinstance(v := values.get(n), SSAValue) else self.arguments.symbol(n)
-            for n in names
-        ]
-        positional = {name: Expr.name(f"d{i}") for i, name in enumerate(names)}
-        if len(names) == 1 and expr == Expr.name(names[0]):
-            return operands[0]
-        key = (expr, tuple(operands), self.levels[level].block)
-        if key not in self.numbers:
-            op = lpu_kernel.ApplyOp(expr.substitute(positional), operands)
-            self.numbers[key] = self.add(op, level)
-        return self.numbers[key]
-
-    @contextmanager
-    def loop(
-        self, kind: str, upper: KernelIndex, step: int, level: int, carried: Sequence[SSAValue]
-    ) -> Iterator[lpu_kernel.ForOp]:
-        """Opens a loop inside the block of `level`; its body is the level after."""
-        op = lpu_kernel.ForOp(kind, 0, upper, step, carried)
-        self.levels[level].add(op)
-        outer, before = self.levels, self.levels[level].loop
-        self.levels[level].loop = op
-        self.levels = [*outer[: level + 1], Level(op.body.block)]
-        yield op
-        self.levels = outer
-        self.levels[level].loop = before
 
     # --- the nest's dims --------------------------------------------------------------------
     def run(self) -> None:
@@ -220,10 +139,15 @@ class Emitter:
             self.walk(names[1:], dims, ranges)
             return
         level = len(self.levels) - 1
-        with self.loop("parallel", state.size, state.capacity, level, ()) as loop:
-            dims = {**dims, name: self.tile_of(state, loop.body.block.args[0], level + 1)}
+        kind = "sequential" if name in self.plan.walk.sequential else "parallel"
+        running = scans(self.nest) if name in self.plan.walk.scanned else []
+        start = [self.scan_start(fold, name, Scope(dims, ranges), level) for fold in running]
+        with self.loop(kind, state.size, state.capacity, level, start) as loop:
+            self.carried.update(zip(running, loop.carried_args, strict=True))
+            dims = {**dims, name: self.tile_of(state, loop.induction, level + 1)}
             self.walk(names[1:], dims, ranges)
-            loop.body.block.add_op(lpu_kernel.YieldOp())
+            carry = [self.carried.pop(fold) for fold in running]
+            loop.body.block.add_op(lpu_kernel.YieldOp(*carry))
 
     def is_looped(self, name: str, state: DimState) -> bool:
         if isinstance(state.size, int):
@@ -252,9 +176,7 @@ class Emitter:
         for check in self.nest.checks:
             condition = self.tile(check.condition, scope)
             level = scope.level(condition.dims)
-            self.levels[level].add(
-                lpu_kernel.CheckOp(condition.value, check.error, check.message)
-            )
+            self.levels[level].add(lpu_kernel.CheckOp(condition.value, check.error, check.message))
         for store in self.nest.stores:
             self.store(store, scope)
 
@@ -307,14 +229,20 @@ class Emitter:
 
     def store(self, store: Store, scope: Scope) -> None:
         target = self.outs[store.out]
-        access = make_access(store, target, scope.ranges, self.scalars)
-        index = self.tile(access.index, scope) if access.index is not None else None
+        every = frozenset(self.order)
+        access = make_access(store, target, scope.ranges, self.scalars, every)
+        index = None
+        if access.index is not None:
+            # Points that differ in no dim of the address have a place each in the index.
+            index_dims = self.sorted_dims(every - {*access.dims})
+            index = TileValue(self.arranged(access.index, index_dims, scope, i64), index_dims)
         dims = window_dims(access, index)
         value = self.arranged(store.value, dims, scope, element_type(target.type))
         op = lpu_kernel.StoreOp(
             value,
-            self.arguments.view(access, "wo"),
+            self.arguments.view(access, "rw" if store.kind == "add" else "wo"),
             [0 if axis.dim == INDEXED else scope.dims[axis.dim].offset for axis in access.axes],
+            kind=store.kind,
             index_dim=access.indexed_axis,
             index=None if index is None else index.value,
         )
@@ -386,11 +314,9 @@ class Emitter:
         (name, extent), rest = chunked[0], chunked[1:]
         whole = DimState(0, self.number(extent, {}, 0), self.plan.sizes[fold, name], 0)
         with self.loop("reduction", whole.size, whole.capacity, level, carried) as loop:
-            variable, *acc = loop.body.block.args
-            states = {**scope.dims, name: self.tile_of(whole, variable, level + 1)}
-            results = self._nested(
-                fold, rest, Scope(states, scope.ranges), level + 1, acc, step
-            )
+            states = {**scope.dims, name: self.tile_of(whole, loop.induction, level + 1)}
+            inner, acc = Scope(states, scope.ranges), list(loop.carried_args)
+            results = self._nested(fold, rest, inner, level + 1, acc, step)
             loop.body.block.add_op(lpu_kernel.YieldOp(*results))
         return list(loop.results)
 
@@ -425,9 +351,7 @@ class Emitter:
         folded = [i for i, name in enumerate(body.dims) if name in bound]
         return self.add(lpu_kernel.FoldOp(fold.kind, body.value, folded, result, acc=acc), level)
 
-    def arg_fold(
-        self, fold: Fold, dims: tuple[str, ...], scope: Scope, level: int
-    ) -> TileValue:
+    def arg_fold(self, fold: Fold, dims: tuple[str, ...], scope: Scope, level: int) -> TileValue:
         ((name, extent),) = fold.dims
         value_type = fold.body.type
         carried: list[SSAValue] = []
@@ -456,29 +380,61 @@ class Emitter:
 
         return TileValue(self.over(fold, chunked, scope, level, carried, step)[1], dims)
 
+    # --- scans ------------------------------------------------------------------------------
+    def scan_start(self, fold: Fold, along: str, scope: Scope, level: int) -> SSAValue:
+        """What a scan carries into its first tile."""
+        dims = self.sorted_dims(self.scan_dims(fold) - {along})
+        return self.fill(identity(fold.kind, fold.type), dims, scope, level, fold.type)
+
+    def scan_dims(self, fold: Fold) -> frozenset[str]:
+        """A scan's dims among those of the nest; a scan of a scan runs along the same."""
+        return frozenset(self.scan_dim(name) for name in fold.free)
+
+    def scan_dim(self, name: str) -> str:
+        return name if name in self.order else self.plan.walk.scanned[0]
+
     def scan(self, fold: Fold, scope: Scope) -> TileValue:
-        """The running fold along a dim of the nest, which is in one tile."""
+        """The running fold along a dim of the nest, on from the tile before if there is one."""
         ((name, _),) = fold.dims
-        states = {**scope.dims, name: scope.dims[fold.along]}
-        inner = Scope(states, {**scope.ranges, name: scope.ranges[fold.along]})
+        state = scope.dims[fold.along]
+        inner = Scope({**scope.dims, name: state}, {**scope.ranges, name: scope.ranges[fold.along]})
         dims = self.sorted_dims(fold.free)
-        every = tuple(name if n == fold.along else n for n in dims)
+        axis, level = dims.index(fold.along), scope.level(dims)
+        every = (*dims[:axis], name, *dims[axis + 1 :])
         body = self.arranged(fold.body, every, inner, fold.body.type)
-        op = lpu_kernel.ScanOp(fold.kind, body, every.index(name))
-        return TileValue(self.add(op, scope.level(dims)), dims)
+        carry = self.carried.get(fold)
+        op = lpu_kernel.ScanOp(fold.kind, body, axis, carry=carry)
+        result = TileValue(self.add(op, level), dims)
+        if carry is not None:
+            self.carried[fold] = self.last_of(result, axis, scope, level)
+        return result
+
+    def last_of(self, scanned: TileValue, axis: int, scope: Scope, level: int) -> SSAValue:
+        """A tile's last positions along one dim, which the result lacks."""
+        states = [scope.dims[name] for name in scanned.dims]
+        offsets: list[KernelIndex] = [0] * len(states)
+        offsets[axis] = self.number(Expr.name("n") - 1, {"n": states[axis].size}, level)
+        sizes = [state.size for state in states]
+        sizes[axis] = 1
+        kept = (*scanned.dims[:axis], *scanned.dims[axis + 1 :])
+        assert isinstance(scanned.value.type, TileType)
+        type = self.type_of(scanned.value.type.element_type, kept, scope)
+        op = lpu_kernel.SliceOp(scanned.value, offsets, sizes, type, drop=[axis])
+        return self.add(op, level)
 
     def fill(
         self, value: Attribute, dims: Sequence[str], scope: Scope, level: int, type: Attribute
     ) -> SSAValue:
+        assert isa(value, FloatAttr[AnyFloat]) or isa(value, IntegerAttr[IntegerType])
         sizes = [scope.dims[name].size for name in dims]
         return self.add(lpu_kernel.FillOp(value, sizes, self.type_of(type, dims, scope)), level)
 
     # --- maps -------------------------------------------------------------------------------
-    def map(
-        self, node: Node, dims: tuple[str, ...], scope: Scope, element: Attribute
-    ) -> TileValue:
+    def map(self, node: Node, dims: tuple[str, ...], scope: Scope, element: Attribute) -> TileValue:
         """A map that computes a scalar from tiles, over `dims` in that order."""
-        leaves = {leaf: self.tile(leaf, scope) for leaf in self.leaves(node, frozenset(dims), scope)}
+        leaves = {
+            leaf: self.tile(leaf, scope) for leaf in self.leaves(node, frozenset(dims), scope)
+        }
         states = [scope.dims[name] for name in dims]
         op = lpu_kernel.MapOp(
             [state.size for state in states],
@@ -510,78 +466,6 @@ class Emitter:
 
         visit(root)
         return list(found)
-
-
-def is_worth_hoisting(node: Node) -> bool:
-    """Whether a value rests on memory: bare index arithmetic is as cheap inside the map."""
-    if isinstance(node, Load | Fold):
-        return True
-    return any(is_worth_hoisting(child) for child in node.children)
-
-
-@dataclass
-class MapRegion:
-    """The scalar body of a map being written."""
-
-    block: Block
-    values: dict[Node, SSAValue]
-    dims: Mapping[str, SSAValue]
-    arguments: KernelArguments
-    casts: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
-
-    def value(self, node: Node) -> SSAValue:
-        found = self.values.get(node)
-        if found is None:
-            found = self.values[node] = self.build(node)
-        return found
-
-    def add(self, op: Operation) -> SSAValue:
-        self.block.add_op(op)
-        return op.results[0]
-
-    def build(self, node: Node) -> SSAValue:
-        match node:
-            case Op():
-                operands = [self.value(operand) for operand in node.operands]
-                return self.add(
-                    node.op.create(
-                        operands=operands,
-                        result_types=[node.type],
-                        properties=dict(node.properties),
-                    )
-                )
-            case Index():
-                return self.expr(node.expr)
-            case _:
-                raise TypeError(f"unexpected node {node} in a map")
-
-    def expr(self, expr: Expr) -> SSAValue:
-        """An index expression as i64 arithmetic."""
-        total: SSAValue | None = None
-        for monomial, coefficient in expr.terms:
-            term: SSAValue | None = None
-            if coefficient != 1 or not monomial:
-                term = self.constant(coefficient)
-            for atom in monomial:
-                factor = self.call(atom) if isinstance(atom, Call) else self.name(atom)
-                term = factor if term is None else self.add(arith.MuliOp(term, factor))
-            assert term is not None
-            total = term if total is None else self.add(arith.AddiOp(total, term))
-        return self.constant(0) if total is None else total
-
-    def constant(self, value: int) -> SSAValue:
-        return self.add(arith.ConstantOp(IntegerAttr(value, i64)))
-
-    def call(self, call: Call) -> SSAValue:
-        op = {"floordiv": arith.FloorDivSIOp, "min": arith.MinSIOp, "max": arith.MaxSIOp}
-        return self.add(op[call.kind](self.expr(call.lhs), self.expr(call.rhs)))
-
-    def name(self, name: str) -> SSAValue:
-        if name not in self.casts:
-            source = self.dims.get(name)
-            source = self.arguments.symbol(name) if source is None else source
-            self.casts[name] = self.add(arith.IndexCastOp(source, i64))
-        return self.casts[name]
 
 
 def window_dims(access: Access, index: TileValue | None) -> tuple[str, ...]:

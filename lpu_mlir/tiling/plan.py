@@ -1,26 +1,32 @@
 """Which dim the cores share and how large the tiles are: the policy of the lowering to kernels.
 
 Sizes are found by halving: all dims start whole (the shared one a core's part of it), and while a
-computed tile or what is live in SRAM is too large, its largest parallel dim is halved, its fold dims
-only when nothing else is left, for a fold walked in chunks may have to read its operand again.
+computed tile or what is live in SRAM is too large, its largest parallel dim is halved, its fold
+dims only when nothing else is left, for a fold walked in chunks may have to read its operand again.
+
+Two kinds of dims are walked in order, by one core.  A scan runs along a dim, which is the innermost
+loop, so that what it carries spans the tiles of the loops around.  Dims that a store's address does
+not contain, such as those of a scatter's index, may meet the same element again: they are walked as
+written, so that only the last of them that has a tile of more than one position may be in parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from math import ceil, prod
 from typing import TypeAlias
 
 from xdsl.dialects import arith
+from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr, Range
 from lpu_mlir.dialects.lpu import element_bytes
 from lpu_mlir.model.target import Target
 from lpu_mlir.nests.nest import Nest
 from lpu_mlir.nests.scalar import Fold, Index, Load, Node, Op, Scalars, as_contraction
-from lpu_mlir.tiling.access import INDEXED, Access, make_access
+from lpu_mlir.tiling.access import INDEXED, make_access
 
 DimKey: TypeAlias = "str | tuple[Fold, str]"
 """A dim of the nest by name, or one of a fold: sibling folds use the same names."""
@@ -29,9 +35,52 @@ SYMBOLIC_TILE = 512
 """Capacity of a tile along a dim of unknown extent."""
 
 
-def is_whole_only(nest: Nest) -> frozenset[str]:
-    """Dims that must be in one tile: those that a scan runs along."""
-    return frozenset(n.along for n in nest.nodes() if isinstance(n, Fold) and n.along)
+@dataclass(frozen=True)
+class Walk:
+    """Which dims of a nest are walked in order."""
+
+    scanned: tuple[str, ...]
+    """The dims that scans run along."""
+    ordered: tuple[str, ...]
+    """The dims, from the outermost, whose points may store to one element in turn."""
+
+    @property
+    def sequential(self) -> frozenset[str]:
+        return frozenset((*self.scanned, *self.ordered))
+
+    @property
+    def whole(self) -> frozenset[str]:
+        """Dims that must be in one tile: there is one innermost loop to carry something along."""
+        return frozenset(self.scanned) if len(self.scanned) > 1 else frozenset()
+
+
+def scans(nest: Nest) -> list[Fold]:
+    """The scans of a nest, operands before users."""
+    return [node for node in nest.nodes() if isinstance(node, Fold) and node.form == "scan"]
+
+
+def make_walk(nest: Nest, outs: Sequence[SSAValue], scalars: Scalars) -> Walk:
+    """
+    How a nest must be walked.
+
+    Raises NotImplementedError for a scan that is not along a dim of the nest, or that would have to
+    go on while other dims are walked in order.
+    """
+    ranges = {**scalars.ranges, **nest.ranges()}
+    names = [name for name, _ in nest.dims]
+    every = frozenset(names)
+    met_again: set[str] = set()
+    for store in nest.stores:
+        direct = make_access(store, outs[store.out], ranges, scalars, every).dims
+        met_again |= every - set(direct)
+    bound = {f.dims[0][0] for f in scans(nest)}
+    scanned = tuple(sorted({f.along for f in scans(nest)} - bound, key=names.index))
+    if any(f.free - bound - every for f in scans(nest)):
+        raise NotImplementedError("a scan inside a fold")
+    walk = Walk(scanned, tuple(n for n in names if n in met_again))
+    if scanned and walk.ordered and walk.ordered != scanned[-1:]:
+        raise NotImplementedError(f"a scan along {scanned} of what is scattered by {walk.ordered}")
+    return walk
 
 
 def strip_widening(node: Node) -> Node:
@@ -94,6 +143,11 @@ class Needs:
     def visit_fold(
         self, fold: Fold, scope: Mapping[str, DimKey], ranges: Mapping[str, Range]
     ) -> None:
+        if fold.form == "scan":
+            # It is computed tile by tile of the dim that it runs along.
+            ((name, _),) = fold.dims
+            inner = {**scope, name: scope[fold.along]}
+            return self.visit(fold.body, inner, {**ranges, name: ranges[fold.along]})
         keys: dict[str, DimKey] = {name: (fold, name) for name, _ in fold.dims}
         self.extents.update((keys[name], extent) for name, extent in fold.dims)
         inner = {**scope, **keys}
@@ -102,6 +156,7 @@ class Needs:
         factors = as_contraction(fold)
         for root in (fold.body,) if factors is None else map(strip_widening, factors):
             self.visit(root, inner, inside)
+        return None
 
     def need(self, dims: tuple[DimKey, ...], node: Node, computed: bool) -> None:
         self.tiles.append(Tile(dims, element_bytes(node.type), computed))
@@ -118,6 +173,7 @@ class Plan:
     shared: str | None
     sizes: Mapping[DimKey, int]
     order: tuple[str, ...]
+    walk: Walk
 
 
 @dataclass
@@ -125,17 +181,17 @@ class Planner:
     needs: Needs
     target: Target
     hints: Mapping[str, int]
-    fixed: frozenset[str]
+    walk: Walk
 
     def likely(self, extent: Expr) -> int:
         return max(1, extent.evaluate(self.hints))
 
-    def choose_shared(self, unshareable: frozenset[str]) -> str | None:
+    def choose_shared(self) -> str | None:
         """The dim with most work to divide; ties go to the outermost."""
         candidates = [
             (min(self.likely(extent), self.target.cores), -position, name)
             for position, (name, extent) in enumerate(self.needs.nest.dims)
-            if name not in unshareable
+            if name not in self.walk.sequential
         ]
         return max(candidates)[2] if candidates else None
 
@@ -171,13 +227,23 @@ class Planner:
             dims = [
                 dim
                 for dim in tile.dims
-                if sizes[dim] > 1 and isinstance(dim, str) == wanted and dim not in self.fixed
+                if sizes[dim] > 1 and isinstance(dim, str) == wanted and dim not in self.walk.whole
             ]
             if dims:
                 largest = max(dims, key=lambda dim: sizes[dim])
                 sizes[largest] = ceil(sizes[largest] / 2)
+                self.keep_order(sizes)
                 return True
         return False
+
+    def keep_order(self, sizes: dict[DimKey, int]) -> None:
+        """One position at a time outside an ordered dim that is in parts."""
+        in_parts = False
+        for name in reversed(self.walk.ordered):
+            if in_parts:
+                sizes[name] = 1
+            extent = self.needs.extents[name].constant()
+            in_parts |= extent is None or sizes[name] < extent
 
     def trips(self, name: str, sizes: Mapping[DimKey, int], shared: str | None) -> int:
         extent = self.likely(self.needs.extents[name])
@@ -185,12 +251,22 @@ class Planner:
         return ceil(part / sizes[name])
 
     def choose_order(self, sizes: Mapping[DimKey, int], shared: str | None) -> tuple[str, ...]:
-        """The loop order that moves fewest bytes: a load is repeated by every loop around it."""
+        """The loop order that moves fewest bytes, but for the dims that have their place."""
         names = [name for name, _ in self.needs.nest.dims]
         looped = [name for name in names if self.trips(name, sizes, shared) > 1]
-        still = [name for name in names if name not in looped]
-        if len(looped) > 4:
-            return (*still, *looped)
+        order = [name for name in names if name not in looped]
+        order += looped if len(looped) > 4 else self.cheapest(looped, sizes, shared)
+        places = sorted(order.index(name) for name in self.walk.ordered)
+        for place, name in zip(places, self.walk.ordered, strict=True):
+            order[place] = name
+        # A stable sort: what scans run along goes last.
+        return tuple(sorted(order, key=lambda name: name in self.walk.scanned))
+
+    def cheapest(
+        self, looped: Sequence[str], sizes: Mapping[DimKey, int], shared: str | None
+    ) -> tuple[str, ...]:
+        """The permutation of some loops that moves fewest bytes: all loops from the outermost to
+        the last that a load depends on repeat it."""
         loads = [tile for tile in self.needs.tiles if not tile.computed]
 
         def moved(order: Sequence[str]) -> int:
@@ -201,18 +277,26 @@ class Planner:
                 total += repeats * self.bytes(load, sizes)
             return total
 
-        return (*still, *min(permutations(looped), key=moved))
+        return min(permutations(looped), key=moved)
 
 
-def make_plan(
-    needs: Needs, target: Target, hints: Mapping[str, int], unshareable: frozenset[str]
-) -> Plan:
-    """Cores, tile sizes and loop order for a nest."""
-    fixed = is_whole_only(needs.nest)
-    planner = Planner(needs, target, hints, fixed)
-    shared = planner.choose_shared(unshareable | fixed)
+def make_plan(needs: Needs, target: Target, hints: Mapping[str, int], walk: Walk) -> Plan:
+    """
+    Cores, tile sizes and loop order for a nest.
+
+    Raises NotImplementedError where dims that must be in one tile have no known or a too large
+    extent.
+    """
+    planner = Planner(needs, target, hints, walk)
+    shared = planner.choose_shared()
     sizes: dict[DimKey, int] = {key: planner.whole(key, shared) for key in needs.extents}
+    planner.keep_order(sizes)
     while (tile := planner.excess(sizes)) is not None:
         if not planner.shrink(sizes, tile):
             break
-    return Plan(shared, sizes, planner.choose_order(sizes, shared))
+    for name in walk.whole:
+        if needs.extents[name].constant() != sizes[name]:
+            raise NotImplementedError(
+                f"scans along several dims, one of extent {needs.extents[name]}"
+            )
+    return Plan(shared, sizes, planner.choose_order(sizes, shared), walk)

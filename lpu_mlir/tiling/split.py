@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from xdsl.dialects.builtin import f32, f64
+
 from lpu_mlir.dialects.expr import Call, Expr, Range
 from lpu_mlir.dialects.lpu_loop import Dim
 from lpu_mlir.nests.nest import Nest
+from lpu_mlir.nests.pointwise import convert
 from lpu_mlir.nests.scalar import Fold, Load, Node, Pieces, Scalars, is_dim
 from lpu_mlir.tiling.access import address
 
@@ -58,11 +61,13 @@ def choose_part(nest: Nest, pieces: Pieces, part: int, scalars: Scalars) -> Nest
     def change(node: Node) -> Node:
         return scalars.replace(
             node,
-            lambda n: n.parts[part]
-            if isinstance(n, Pieces)
-            and n.position == pieces.position
-            and n.bounds == pieces.bounds
-            else None,
+            lambda n: (
+                n.parts[part]
+                if isinstance(n, Pieces)
+                and n.position == pieces.position
+                and n.bounds == pieces.bounds
+                else None
+            ),
         )
 
     return nest.map(change)
@@ -190,7 +195,27 @@ def _fold_splitter(split: Split, scalars: Scalars):
     return change
 
 
+# --- scans --------------------------------------------------------------------------------------
+
+
+def widen_scans(nest: Nest, scalars: Scalars) -> Nest:
+    """Running sums and products of f32 in f64, as PyTorch computes them: the roundings of a long
+    one would add up, and its last elements depend on how it is cut into tiles."""
+
+    def change(node: Node) -> Node | None:
+        if not isinstance(node, Fold) or node.form != "scan":
+            return None
+        if node.type != f32 or node.kind not in ("add", "mul"):
+            return None
+        body = convert(scalars, scalars.replace(node.body, change), f32, f64)
+        wide = scalars.fold(node.kind, node.dims, body, f64, node.form, node.along)
+        return convert(scalars, wide, f64, f32)
+
+    return nest.map(lambda node: scalars.replace(node, change))
+
+
 def cut_to_known(nest: Nest, scalars: Scalars) -> Sequence[Nest]:
     """What `nest` does, as nests without pieces whose addresses are as affine as can be."""
     scalars.ranges.update(nest.ranges())
+    nest = widen_scans(nest, scalars)
     return [make_affine(part, scalars) for part in split_pieces(nest, scalars)]

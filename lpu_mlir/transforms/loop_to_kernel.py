@@ -23,10 +23,10 @@ from lpu_mlir.dialects.lpu_loop import NestOp
 from lpu_mlir.model.target import Target, get_target
 from lpu_mlir.nests.nest import Nest, read
 from lpu_mlir.nests.scalar import Scalars
-from lpu_mlir.tiling.access import make_access
-from lpu_mlir.tiling.emit import Emitter, KernelArguments, used_cores
-from lpu_mlir.tiling.plan import Needs, Plan, make_plan
+from lpu_mlir.tiling.emit import Emitter, used_cores
+from lpu_mlir.tiling.plan import Needs, Plan, make_plan, make_walk
 from lpu_mlir.tiling.split import cut_to_known
+from lpu_mlir.tiling.writer import KernelArguments
 from lpu_mlir.transforms.verify_level import check_level
 
 
@@ -70,18 +70,10 @@ class KernelLowering:
         return kernel
 
     def plan(self, nest: Nest, outs: Sequence[SSAValue], scalars: Scalars) -> Plan:
-        ranges = {**scalars.ranges, **nest.ranges()}
-        unshareable: set[str] = set()
-        for store in nest.stores:
-            access = make_access(store, outs[store.out], ranges, scalars)
-            direct = set(access.dims)
-            unshareable |= {name for name, _ in nest.dims if name not in direct}
-        needs = Needs(nest, scalars)
-        return make_plan(needs, self.target, self.hints(), frozenset(unshareable))
+        walk = make_walk(nest, outs, scalars)
+        return make_plan(Needs(nest, scalars), self.target, self.hints(), walk)
 
-    def launch(
-        self, op: NestOp, kernel: lpu_kernel.KernelOp, arguments: KernelArguments
-    ) -> None:
+    def launch(self, op: NestOp, kernel: lpu_kernel.KernelOp, arguments: KernelArguments) -> None:
         views: list[SSAValue] = []
         new: list[ViewOp | LaunchOp] = []
         for access in arguments.views:
