@@ -6,7 +6,7 @@ one operation that may stand at every level because it runs outside the LPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import ClassVar, Literal, TypeAlias
 
@@ -245,6 +245,13 @@ class LayoutAttr(MemRefLayoutAttr, Data[tuple[tuple[Expr, ...], tuple[Expr, ...]
             print_exprs(printer, self.strides)
             printer.print_string(f", {self.offset}")
 
+    def verify(self) -> None:
+        if len(self.shape) != len(self.strides):
+            raise VerifyException(
+                f"a layout needs one stride for each extent, got {len(self.strides)} "
+                f"for {len(self.shape)}"
+            )
+
     def get_strides(self) -> Sequence[int | None]:
         return [stride.constant() for stride in self.strides]
 
@@ -385,16 +392,27 @@ def memref_type(
 
 @cache
 def extents(type: Attribute) -> tuple[Expr, ...]:
-    """The extents of a tensor or memref type."""
+    """The extents of a tensor or memref type; VerifyException if it does not say them all."""
+    if not isinstance(type, TensorType | MemRefType):
+        raise TypeError(f"expected a tensor or memref type, got {type}")
+    static = type.get_shape()
+    symbolic = _symbolic_extents(type)
+    if symbolic is None:
+        if DYNAMIC_INDEX in static:
+            raise VerifyException(f"{type} has a dynamic dimension but no symbolic extents")
+        return tuple(map(Expr.const, static))
+    if tuple(_static_shape(symbolic)) != static:
+        listed = ", ".join(map(str, symbolic))
+        raise VerifyException(f"the extents [{listed}] in {type} do not fit its shape")
+    return symbolic
+
+
+def _symbolic_extents(type: Attribute) -> tuple[Expr, ...] | None:
     if isinstance(type, MemRefType) and isinstance(type.layout, LayoutAttr):
         return type.layout.shape
     if isinstance(type, TensorType) and isinstance(type.encoding, ShapeAttr):
         return type.encoding.data
-    if not isinstance(type, TensorType | MemRefType):
-        raise TypeError(f"expected a tensor or memref type, got {type}")
-    if DYNAMIC_INDEX in type.get_shape():
-        raise TypeError(f"{type} has a dynamic dimension but no symbolic extents")
-    return tuple(map(Expr.const, type.get_shape()))
+    return None
 
 
 @cache
@@ -499,6 +517,33 @@ class HostCallOp(IRDLOperation):
                 "reason": StringAttr(reason),
             },
         )
+
+    def verify_(self) -> None:
+        if self.overload.data.count(".") != 2:
+            raise VerifyException(
+                f"{self.name}: '{self.overload.data}' is no overload, expected a name such as "
+                "aten.sort.default"
+            )
+        unknown = [n for n in _operand_numbers(self.arguments) if n >= len(self.inputs)]
+        if unknown:
+            raise VerifyException(
+                f"{self.name}: arguments name operand {unknown[0]}, got {len(self.inputs)} operands"
+            )
+
+
+def _operand_numbers(attr: Attribute) -> Iterator[int]:
+    """The operands that the arguments of a host call name."""
+    match attr:
+        case OperandAttr():
+            yield attr.data
+        case DictionaryAttr():
+            for value in attr.data.values():
+                yield from _operand_numbers(value)
+        case ArrayAttr():
+            for value in attr:  # pyright: ignore[reportUnknownVariableType]
+                yield from _operand_numbers(value)  # pyright: ignore[reportUnknownArgumentType]
+        case _:
+            pass
 
 
 @irdl_op_definition
