@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Data, Dialect, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, Block, Data, Dialect, ParametrizedAttribute, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
     IRDLOperation,
@@ -475,6 +475,9 @@ def symbol_ranges(func: FuncOp) -> Mapping[str, Range]:
     }
 
 
+BINDS = "lpu.binds"
+"""Attribute of a host call: names of the symbols that its integer results bind, in order."""
+
 # --- the escape ---------------------------------------------------------------------------------
 
 
@@ -544,6 +547,20 @@ def _operand_numbers(attr: Attribute) -> Iterator[int]:
                 yield from _operand_numbers(value)  # pyright: ignore[reportUnknownArgumentType]
         case _:
             pass
+
+
+def bound_late(block: Block) -> frozenset[str]:
+    """Symbols whose values host calls determine while the function runs."""
+    late: set[str] = set()
+    for op in block.ops:
+        if isinstance(op, HostCallOp):
+            for result in op.outputs:
+                late |= {name for extent in extents(result.type) for name in extent.names()}
+            binds = op.attributes.get(BINDS)
+            if isinstance(binds, ArrayAttr):
+                late |= {name.data for name in binds.data if isinstance(name, StringAttr)}  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    known = {name for a in block.args for extent in extents(a.type) for name in extent.names()}
+    return frozenset(late - known)
 
 
 @irdl_op_definition

@@ -15,8 +15,8 @@ from lpu_mlir.dialects.expr import Expr, contiguous_strides
 from lpu_mlir.dialects.lpu import ExprAttr, ShapeAttr, element_type, extents, symbols
 from lpu_mlir.frontend.importer import ExtentInput, FloatInput, ImportedGraph, TensorInput
 from lpu_mlir.frontend.outputs import OUTPUTS, STRIDES
+from lpu_mlir.frontend.types import DTYPES
 from lpu_mlir.interpreter.reference import Memory
-from lpu_mlir.interpreter.reference.scalar import DTYPES
 from lpu_mlir.runtime.program import Program, RunStats, Symbols, numbers
 
 
@@ -223,16 +223,24 @@ class Executable:
         with torch.no_grad():
             values = signature.bind(given)
             arguments = signature.tensors(given, values)
-            results = [layout.empty(values) for layout in signature.results]
-            memory = Memory()
-            for result in results:
-                memory.poison(result)
-            stats = self.program.run([*arguments, *results], values, memory)
-            self._check_written(results, memory)
+            results, stats = self._run(arguments, values)
         if self.on_run is not None:
             self.on_run(stats)
         originals = self._originals(given, arguments)
         return [output(originals, results, values) for output in signature.outputs]
+
+    def _run(self, arguments: list[Tensor], values: Symbols) -> tuple[list[Tensor], RunStats]:
+        """All results in order: destinations made here, and what the program returns."""
+        returned = self.program.returned
+        layouts = enumerate(self.signature.results)
+        made = {i: layout.empty(values) for i, layout in layouts if i not in returned}
+        memory = Memory()
+        for tensor in made.values():
+            memory.poison(tensor)
+        given, stats = self.program.run([*arguments, *made.values()], values, memory)
+        self._check_written(list(made.values()), memory)
+        results = {**made, **dict(zip(returned, given, strict=True))}
+        return [results[i] for i in sorted(results)], stats
 
     def _originals(self, given: Sequence[Any], arguments: list[Tensor]) -> list[Tensor]:
         """The arguments as they came in, for outputs that are inputs."""

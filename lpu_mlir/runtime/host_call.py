@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
 from lpu_mlir.frontend.arguments import decode_arguments
 from lpu_mlir.frontend.importer import BINDS
-from lpu_mlir.interpreter.reference.scalar import DTYPES
+from lpu_mlir.frontend.types import DTYPES
 
 HostCall: TypeAlias = Callable[[Sequence[Tensor], dict[str, int]], list[Tensor]]
 

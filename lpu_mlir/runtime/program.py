@@ -18,11 +18,20 @@ from xdsl.ir import Operation, SSAValue
 
 from lpu_mlir.dialects import lpu_host
 from lpu_mlir.dialects.expr import Expr
-from lpu_mlir.dialects.lpu import HostCallOp, element_bytes, element_type, extents, offset, strides
+from lpu_mlir.dialects.lpu import (
+    HostCallOp,
+    IntsAttr,
+    element_bytes,
+    element_type,
+    extents,
+    offset,
+    strides,
+)
 from lpu_mlir.dialects.lpu_kernel import KernelOp
 from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, Memory
 from lpu_mlir.interpreter.reference.scalar import DTYPES
 from lpu_mlir.runtime.host_call import make_host_call
+from lpu_mlir.transforms.bufferize import RETURNED
 
 Symbols: TypeAlias = dict[str, int]
 
@@ -95,21 +104,24 @@ class Function:
     """A function as steps over numbered values."""
 
     slots: int
-    arguments: int
     steps: list[Step]
+    returned: list[int]
 
-    def call(self, run: Run, arguments: Sequence[Tensor]) -> None:
+    def call(self, run: Run, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """Runs the function; gives the tensors that it returns."""
         frame = Frame(run, [*arguments, *[None] * (self.slots - len(arguments))])
         arena = run.stats.arena_bytes
         for step in self.steps:
             step(frame)
         run.stats.arena_bytes = arena
+        return [frame.values[slot] for slot in self.returned]
 
 
 class Program:
     """All functions of a module that has been lowered to kernels.
 
-    `run` takes the tensors of @main's arguments, destinations included.
+    `run` takes the tensors of @main's arguments, destinations included, and gives what it returns:
+    the results at the positions `returned`.
     """
 
     def __init__(self, module: ModuleOp, params: InterpreterParams):
@@ -119,16 +131,20 @@ class Program:
             op.sym_name.data: CompiledKernel(op) for op in ops if isinstance(op, KernelOp)
         }
         self.functions: dict[str, Function] = {}
+        self.returned: tuple[int, ...] = ()
         for op in ops:
             if isinstance(op, func.FuncOp):
                 self.functions[op.sym_name.data] = _Builder(self, op).build()
+                if op.sym_name.data == "main":
+                    positions = op.attributes.get(RETURNED)
+                    self.returned = positions.data if isinstance(positions, IntsAttr) else ()
 
     def run(
         self, arguments: Sequence[Tensor], symbols: Symbols, memory: Memory, entry: str = "main"
-    ) -> RunStats:
+    ) -> tuple[list[Tensor], RunStats]:
         stats = RunStats()
-        self.functions[entry].call(Run(symbols, memory, stats), arguments)
-        return stats
+        returned = self.functions[entry].call(Run(symbols, memory, stats), arguments)
+        return returned, stats
 
 
 @dataclass
@@ -147,7 +163,9 @@ class _Builder:
         for argument in block.args:
             self.slot(argument)
         steps = [step for op in block.ops if (step := STEPS[type(op)](self, op)) is not None]
-        return Function(len(self.slots), len(block.args), steps)
+        last = block.last_op
+        returned = [self.slot(value) for value in last.operands] if last is not None else []
+        return Function(len(self.slots), steps, returned)
 
 
 def _arena(b: _Builder, op: lpu_host.ArenaOp) -> Step:
@@ -159,6 +177,20 @@ def _arena(b: _Builder, op: lpu_host.ArenaOp) -> Step:
         stats = frame.run.stats
         stats.arena_bytes += size
         stats.peak_bytes = max(stats.peak_bytes, stats.arena_bytes)
+
+    return step
+
+
+def _alloc(b: _Builder, op: lpu_host.AllocOp) -> Step:
+    out, type = b.slot(op.output), op.output.type
+    dtype = DTYPES[element_type(type)]
+    shape, steps = numbers(extents(type)), numbers(strides(type))
+
+    def step(frame: Frame) -> None:
+        symbols = frame.run.symbols
+        tensor = torch.empty_strided(shape(symbols), steps(symbols), dtype=dtype)
+        frame.run.memory.poison(tensor)
+        frame.values[out] = tensor
 
     return step
 
@@ -218,10 +250,13 @@ def _launch(b: _Builder, op: lpu_host.LaunchOp) -> Step:
 
 def _call(b: _Builder, op: func.CallOp) -> Step:
     functions, callee = b.program.functions, op.callee.string_value()
-    operands = [b.slot(v) for v in op.arguments]
+    operands, results = [b.slot(v) for v in op.arguments], [b.slot(v) for v in op.results]
 
     def step(frame: Frame) -> None:
-        functions[callee].call(frame.run, [frame.values[slot] for slot in operands])
+        given = [frame.values[slot] for slot in operands]
+        returned = functions[callee].call(frame.run, given)
+        for slot, tensor in zip(results, returned, strict=True):
+            frame.values[slot] = tensor
 
     return step
 
@@ -243,6 +278,7 @@ def _return(b: _Builder, op: func.ReturnOp) -> None:
 
 
 STEPS: Mapping[type[Operation], Callable[[_Builder, Any], Step | None]] = {
+    lpu_host.AllocOp: _alloc,
     lpu_host.ArenaOp: _arena,
     lpu_host.CarveOp: _carve,
     lpu_host.ViewOp: _view,

@@ -21,7 +21,9 @@ from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import (
     HostCallOp,
+    IntsAttr,
     ShapeAttr,
+    bound_late,
     element_type,
     extents,
     memref_type,
@@ -32,6 +34,8 @@ from lpu_mlir.nests.nest import Nest, Store, write
 from lpu_mlir.nests.scalar import Scalars
 
 STRIDES = "lpu.strides"
+RETURNED = "lpu.returned"
+"""Attribute of a function on memrefs: which results it returns; the others are arguments."""
 
 
 # --- the order of reads and writes --------------------------------------------------------------
@@ -111,14 +115,45 @@ def chain_end(value: SSAValue) -> SSAValue:
         value = nests[0].operation.results[nests[0].index]
 
 
+# --- what callers must know ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Contract:
+    """How a function, still on tensors, will treat its arguments and results."""
+
+    writes: tuple[int, ...]
+    """Arguments whose buffers it changes."""
+    kept: tuple[int, ...]
+    """Results that it returns, for no caller can provide a destination: host calls made them, or
+    determine their extents."""
+
+    @staticmethod
+    def of(function: func.FuncOp) -> Contract:
+        block = function.body.block
+        targets = {op.target for op in block.ops if isinstance(op, WriteBackOp)}
+        writes = tuple(i for i, argument in enumerate(block.args) if argument in targets)
+        returned = block.last_op.operands if block.last_op is not None else ()
+        attrs = _dictionaries(function.res_attrs, len(returned))
+        late = bound_late(block)
+        kept = tuple(
+            i
+            for i, (value, attr) in enumerate(zip(returned, attrs, strict=True))
+            if (isinstance(value.owner, HostCallOp) and STRIDES not in attr)
+            or any(extent.names() & late for extent in extents(value.type))
+        )
+        return Contract(writes, kept)
+
+
 # --- the rewrite --------------------------------------------------------------------------------
 
 
 class Bufferization:
     """Rebuilds one function on memrefs."""
 
-    def __init__(self, function: func.FuncOp, writes: Mapping[str, frozenset[int]]):
-        self.function, self.writes = function, writes
+    def __init__(self, function: func.FuncOp, contracts: Mapping[str, Contract]):
+        self.function, self.contracts = function, contracts
+        self.kept = contracts[function.sym_name.data].kept
         self.old = function.body.block
         last = self.old.last_op
         if not isinstance(last, func.ReturnOp):
@@ -129,7 +164,13 @@ class Bufferization:
         """Argument -> the value that its buffer must hold at the end."""
         self.block = Block(arg_types=self.argument_types())
         self.buffers: dict[SSAValue, SSAValue] = {}
-        self.results = self.block.args[len(self.old.args) :]
+        destinations = iter(self.block.args[len(self.old.args) :])
+        self.destinations = {
+            position: next(destinations)
+            for position in range(len(self.returned))
+            if position not in self.kept
+        }
+        """Position of a result -> the argument that it goes to."""
         for old, new in zip(self.old.args, self.block.args, strict=False):
             new.name_hint = old.name_hint
             self.buffers[old] = new
@@ -142,7 +183,9 @@ class Bufferization:
             *_dictionaries(self.function.arg_attrs, len(self.old.args)),
             *_dictionaries(self.function.res_attrs, len(self.returned)),
         ]
-        return [_memref(v.type, a.get(STRIDES)) for v, a in zip(values, attrs, strict=True)]
+        types = [_memref(v.type, a.get(STRIDES)) for v, a in zip(values, attrs, strict=True)]
+        kept = {len(self.old.args) + position for position in self.kept}
+        return [type for position, type in enumerate(types) if position not in kept]
 
     # --- choosing destinations ---
     def sink_written(self) -> None:
@@ -164,8 +207,14 @@ class Bufferization:
         for target, value in self.written.items():
             if not self.place(value, self.buffers[target], target):
                 self.copies.append((value, target))
-        for value, buffer in zip(self.returned, self.results, strict=True):
-            self.place(value, buffer, None)
+        for position, buffer in self.destinations.items():
+            self.place(self.returned[position], buffer, None)
+        attrs = _dictionaries(self.function.res_attrs, len(self.returned))
+        self.layouts = {
+            self.chain_start(value): _memref(value.type, attr.get(STRIDES))
+            for value, attr in zip(self.returned, attrs, strict=True)
+        }
+        """Values that are to be returned -> the types of their buffers."""
 
     def overwrites(self, nest: NestOp, tensor: SSAValue) -> bool:
         """Whether a nest stores into the buffer of `tensor`, an operand of its outs."""
@@ -173,14 +222,18 @@ class Bufferization:
             return False
         return self.order.is_free(tensor, nest)
 
+    def chain_start(self, value: SSAValue) -> SSAValue:
+        """The value whose buffer a chain of nests, each in place, makes into that of `value`."""
+        while isinstance(value.owner, NestOp):
+            out = value.owner.operands[_position(value)]
+            if is_fresh(out) or not self.overwrites(value.owner, out):
+                break
+            value = out
+        return value
+
     def place(self, value: SSAValue, buffer: SSAValue, holds: SSAValue | None) -> bool:
         """Lets `value` be computed in `buffer`, which holds an argument's old value, if any."""
-        first = value
-        while isinstance(first.owner, NestOp):
-            out = first.owner.operands[_position(first)]
-            if is_fresh(out) or not self.overwrites(first.owner, out):
-                break
-            first = out
+        first = self.chain_start(value)
         if first is holds:
             return True
         if first in self.buffers or not isinstance(first.owner, NestOp | func.CallOp):
@@ -201,7 +254,10 @@ class Bufferization:
         function.add_region(Region(self.block))
         old.drop_all_references()
         types = [arg.type for arg in self.block.args]
-        function.function_type = FunctionType.from_lists(types, [])
+        results = [self.buffers[self.returned[position]].type for position in self.kept]
+        function.function_type = FunctionType.from_lists(types, results)
+        if self.kept:
+            function.attributes[RETURNED] = IntsAttr.of(self.kept)
         function.arg_attrs = None
         function.res_attrs = None
 
@@ -233,8 +289,8 @@ class Bufferization:
         self.block.add_op(new)
         self.buffers.update(zip(op.results, new.results, strict=True))
 
-    def alloc(self, type: Attribute) -> SSAValue:
-        op = AllocOp(memref_type(element_type(type), extents(type)))
+    def alloc(self, type: Attribute, layout: Attribute | None = None) -> SSAValue:
+        op = AllocOp(_memref(type, None) if layout is None else layout)
         self.block.add_op(op)
         return op.output
 
@@ -244,7 +300,7 @@ class Bufferization:
             return self.buffers[out]
         buffer = self.buffers.get(result)
         if buffer is None:
-            buffer = self.alloc(out.type)
+            buffer = self.alloc(out.type, self.layouts.get(result))
         if not is_fresh(out):
             self.copy(self.buffers[out], buffer)
         return buffer
@@ -268,13 +324,18 @@ class Bufferization:
 
     def rebuild_call(self, call: func.CallOp) -> None:
         operands = [self.buffers[a] for a in call.arguments]
-        for position in sorted(self.writes[call.callee.string_value()]):
+        contract = self.contracts[call.callee.string_value()]
+        for position in contract.writes:
             self.keep(call.arguments[position], call)
+        kept = [call.results[position] for position in contract.kept]
         for result in call.results:
+            if result in kept:
+                continue
             if result not in self.buffers:
                 self.buffers[result] = self.alloc(result.type)
             operands.append(self.buffers[result])
-        new = func.CallOp(call.callee, operands, [])
+        new = func.CallOp(call.callee, operands, [_memref(r.type, None) for r in kept])
+        self.buffers.update(zip(kept, new.results, strict=True))
         new.location = call.location
         self.block.add_op(new)
 
@@ -289,7 +350,8 @@ class Bufferization:
 
     def finish(self) -> None:
         """Copies what could not be computed in place: results first, for they mean old values."""
-        for value, buffer in zip(self.returned, self.results, strict=True):
+        for position, buffer in self.destinations.items():
+            value = self.returned[position]
             if self.buffers[value] is not buffer:
                 self.copy(self.buffers[value], buffer)
         held = {value: self.buffers[value] for value, _ in self.copies}
@@ -299,7 +361,7 @@ class Bufferization:
                 self.copy(self.buffers[value], held[value])
         for value, target in self.copies:
             self.copy(held[value], self.buffers[target])
-        self.block.add_op(func.ReturnOp())
+        self.block.add_op(func.ReturnOp(*(self.buffers[self.returned[p]] for p in self.kept)))
 
     def copy(self, source: SSAValue, target: SSAValue) -> None:
         scalars = Scalars()
@@ -352,16 +414,10 @@ class BufferizePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = [f for f in op.ops if isinstance(f, func.FuncOp) and f.body.blocks]
-        writes = {f.sym_name.data: written_arguments(f) for f in functions}
+        contracts = {f.sym_name.data: Contract.of(f) for f in functions}
         for function in functions:
-            Bufferization(function, writes).run()
+            Bufferization(function, contracts).run()
         check_bufferized(op)
-
-
-def written_arguments(function: func.FuncOp) -> frozenset[int]:
-    """Positions of the arguments that a function, still on tensors, writes back to."""
-    targets = {op.target for op in function.body.block.ops if isinstance(op, WriteBackOp)}
-    return frozenset(i for i, a in enumerate(function.body.block.args) if a in targets)
 
 
 def check_bufferized(module: ModuleOp) -> None:

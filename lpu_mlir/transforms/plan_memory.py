@@ -2,7 +2,7 @@
 
 Buffers whose lives overlap get disjoint places.  While all sizes are known, a buffer goes to the
 lowest gap that fits; once sizes depend on symbols, above everything that lives at the same time,
-which holds whatever the symbols are.
+which holds whatever the symbols are.  A buffer whose size a host call determines stays on its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from lpu_mlir.dialects.expr import Expr
-from lpu_mlir.dialects.lpu import symbols, type_bytes
+from lpu_mlir.dialects.lpu import bound_late, symbols, type_bytes
 from lpu_mlir.dialects.lpu_host import ALIGNMENT, AllocOp, ArenaOp, CarveOp, ViewOp
 
 
@@ -36,14 +36,15 @@ class Life:
 
 
 def lives(block: Block) -> list[Life]:
-    """The lives of a block's buffers, in program order."""
+    """The lives of a block's buffers, in program order; of those whose size is known at entry."""
+    late = bound_late(block)
     position = {op: i for i, op in enumerate(block.ops)}
     found: list[Life] = []
     for op in block.ops:
         if isinstance(op, AllocOp):
             uses = [position[_in_block(user, block)] for user in _users(op.output)]
-            if uses:
-                size = type_bytes(op.output.type).ceildiv(ALIGNMENT) * ALIGNMENT
+            size = type_bytes(op.output.type).ceildiv(ALIGNMENT) * ALIGNMENT
+            if uses and not size.names() & late:
                 found.append(Life(op, min(uses), max(uses), size))
     return found
 
@@ -112,9 +113,8 @@ def lower_bound(buffers: Sequence[Life], hints: Mapping[str, int]) -> int:
 def plan_function(function: func.FuncOp) -> None:
     block = function.body.block
     buffers = lives(block)
-    used = {buffer.alloc for buffer in buffers}
     for op in list(block.ops):
-        if isinstance(op, AllocOp) and op not in used:
+        if isinstance(op, AllocOp) and not op.output.uses:
             Rewriter.erase_op(op)
     if not buffers:
         return
