@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    BoolAttr,
     DictionaryAttr,
     FloatAttr,
     IntegerAttr,
-    NoneAttr,
     StringAttr,
+    UnitAttr,
     f64,
 )
 from xdsl.ir import Attribute, SSAValue
@@ -70,13 +71,13 @@ def _operand(value: SSAValue, operands: list[SSAValue]) -> OperandAttr:
 def _encode(value: Any, operands: list[SSAValue]) -> Attribute:
     match value:
         case None:
-            return NoneAttr()
+            return UnitAttr()
         case SSAValue():
             return _operand(value, operands)
         case FloatScalar():
             return DictionaryAttr({ITEM: _operand(value.value, operands)})
         case bool():
-            return IntegerAttr(int(value), i1)
+            return BoolAttr.from_bool(value)
         case int():
             return IntegerAttr(value, i64)
         case float():
@@ -117,7 +118,7 @@ def decode_arguments(
 
 def _decode(attr: Attribute, operands: Sequence[torch.Tensor], symbols: Mapping[str, int]) -> Any:
     match attr:
-        case NoneAttr():
+        case UnitAttr():
             return None
         case OperandAttr():
             return operands[attr.data]

@@ -329,6 +329,17 @@ class GraphBuilder:
             )  # of unknown sign: PyTorch has guarded that it is not below 0
         return self.simplify(Expr.min(start, size))
 
+    def slice_length(
+        self, start: Extent | None, end: Extent | None, step: int, size: Expr
+    ) -> Expr | None:
+        """How many elements a slice has; None if that depends on the sign of a bound."""
+        given = [Expr.of(bound) for bound in (start, end) if bound is not None]
+        if not all(self._negative(v) or nonnegative(v, self.ranges) for v in given):
+            return None
+        first = self.slice_start(0 if start is None else start, size)
+        last = size if end is None else self.slice_start(end, size)
+        return self.simplify(Expr.max(last - first, 0).ceildiv(step))
+
     def position(self, index: Extent, size: Expr) -> Expr:
         """An index into a dim counted from 0."""
         index = Expr.of(index)

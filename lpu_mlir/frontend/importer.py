@@ -120,6 +120,9 @@ class _Symbols:
     """The symbols seen so far, with their ranges as attributes and for proofs."""
 
     declared: dict[str, SymbolAttr] = field(default_factory=dict[str, SymbolAttr])
+    aliases: dict[str, Expr] = field(default_factory=dict[str, Expr])
+    backed: dict[str, Range] = field(default_factory=dict[str, Range])
+    """Ranges that need no check at run time: of sizes of inputs, and of results of host calls."""
     ranges: dict[str, Range] = field(default_factory=dict[str, Range])
 
     def expr(self, value: Any) -> Expr:
@@ -127,12 +130,12 @@ class _Symbols:
         if isinstance(value, int):
             return Expr.const(value)
         self.declare(value.node)
-        return expr(value)
+        return expr(value).substitute(self.aliases)
 
     def declare(self, node: Any) -> None:
         """Declares the symbols of a SymNode."""
         for symbol in node.expr.free_symbols:
-            if symbol.name not in self.declared:
+            if symbol.name not in self.declared and symbol.name not in self.aliases:
                 lower, upper, hint = bounds(symbol, node.shape_env)
                 self.declared[symbol.name] = SymbolAttr.of(symbol.name, lower, upper, hint)
                 most = None if upper == UNBOUNDED else Expr.const(upper)
@@ -179,6 +182,7 @@ class _Importer:
         self.constants: list[torch.Tensor] = []
         self.floats: dict[str, SSAValue] = {}
         self.written: dict[fx.Node, SSAValue] = {}
+        self.bound: set[str] = set()
         self.foreign = False
         self.block = Block()
         self.b = GraphBuilder(self.block, self.symbols.ranges)
@@ -191,6 +195,8 @@ class _Importer:
             if node.op == "get_attr":
                 self._constant(node)
         self._bind_arguments()
+        self.bound |= set(self.symbols.declared)
+        self.symbols.backed |= self.symbols.ranges
         outputs: Sequence[Any] = ()
         for node in nodes:
             if node.op == "call_function":
@@ -319,9 +325,14 @@ class _Importer:
         return Expr.const(val) if type(val) is int else val
 
     def _translate(self, node: fx.Node, val: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        before = len(self.symbols.declared)
+        if node.target is aten.slice.Tensor and "unbacked_bindings" in node.meta:
+            self._name_length(val, *args)
         results = self._results(node, val)
         handler = HANDLERS.get(node.target)
         try:
+            if len(self.symbols.declared) > before:
+                raise NotNative("extents of the result depend on data")
             if handler is None:
                 raise NotNative("no native form of this operator")
             if self.foreign and not _all_native(args, kwargs, results):
@@ -339,6 +350,21 @@ class _Importer:
             return self._conforming(node, value, results[0])
         pairs = zip(value, results, strict=True)
         return tuple(v if v is None else self._conforming(node, v, r) for v, r in pairs)
+
+    def _name_length(
+        self,
+        val: torch.Tensor,
+        x: SSAValue,
+        dim: int = 0,
+        start: Any = None,
+        end: Any = None,
+        step: int = 1,
+    ) -> None:
+        """PyTorch gives the length of a slice with data-dependent bounds a new symbol."""
+        size = val.shape[dim]
+        length = self.b.slice_length(start, end, step, extents(x.type)[dim])
+        if length is not None and isinstance(size, torch.SymInt):
+            self.symbols.aliases[str(size.node.expr)] = length
 
     def _results(self, node: fx.Node, val: Any) -> list[Attribute]:
         return [self._type(node, v) for v in _tensors(val)]
@@ -364,11 +390,10 @@ class _Importer:
             raise self._unsupported(node, f"{reason}, and it changes its arguments in place")
         if self.fallback == "error":
             raise self._unsupported(node, reason, "error")
-        before = set(self.symbols.declared)
         types = self._results(node, val)
         numbers = {id(v): self._number(node, v) for v in _flat(val) if isinstance(v, _SYMBOLIC)}
         binds = [n.lhs if isinstance(n, Comparison) else n for n in numbers.values()]
-        self._check_bound(node, before, types, binds)
+        self._check_bound(node, types, binds)
         try:
             operands, arguments = encode_arguments(args, kwargs)
         except TypeError as error:
@@ -378,6 +403,8 @@ class _Importer:
             op.attributes[BINDS] = ArrayAttr([StringAttr(str(symbol)) for symbol in binds])
         op.location = self.b.location
         self.block.add_op(op)
+        for name in {str(extent) for type_ in types for extent in extents(type_)}:
+            self.symbols.backed.setdefault(name, (Expr.const(0), None))
         results = iter(op.results)
         values = [
             next(results) if isinstance(v, torch.Tensor) else numbers.get(id(v), v)
@@ -386,11 +413,13 @@ class _Importer:
         return tuple(values) if isinstance(val, list | tuple) else values[0] if values else None
 
     def _check_bound(
-        self, node: fx.Node, before: set[str], types: Sequence[Attribute], binds: Sequence[Expr]
+        self, node: fx.Node, types: Sequence[Attribute], binds: Sequence[Expr]
     ) -> None:
         """Every new symbol must be an extent or integer of the results, so that a run knows it."""
-        plain = {str(e) for type_ in types for e in extents(type_)} | set(map(str, binds))
-        unknown = sorted(set(self.symbols.declared) - before - plain)
+        shapes = [extent for type_ in types for extent in extents(type_)]
+        plain = {str(e) for e in (*shapes, *binds)} | self.bound
+        self.bound |= set(self.symbols.declared)
+        unknown = sorted(set().union(*(e.names() for e in (*shapes, *binds))) - plain)
         if unknown:
             names = ", ".join(unknown)
             raise self._unsupported(node, f"its results do not tell the value of {names}")
@@ -410,7 +439,7 @@ class _Importer:
         self.environment[node] = None
 
     def assert_scalar(self, node: fx.Node) -> None:
-        """Dropped where the symbols' ranges show that it holds, otherwise checked outside."""
+        """Dropped where it holds for all extents, otherwise checked outside."""
         condition = self._value(node.args[0])
         if not (condition is True or self._holds(condition)):
             self._host_call(node, None, [condition, node.args[1]], {}, "an assertion on extents")
@@ -423,14 +452,15 @@ class _Importer:
         if kind is None:
             raise ValueError(f"a condition {relation}")
         self.symbols.declare(condition.node)
-        lhs, rhs = (from_sympy(arg) for arg in relation.args)
+        sides = (from_sympy(arg) for arg in relation.args)
+        lhs, rhs = (side.substitute(self.symbols.aliases) for side in sides)
         return Comparison(kind, lhs, rhs)
 
     def _holds(self, condition: Comparison) -> bool:
         lhs, rhs = condition.lhs, condition.rhs
         if condition.kind == "le":
             lhs, rhs = rhs, lhs
-        return condition.kind in ("le", "ge") and nonnegative(lhs - rhs, self.symbols.ranges)
+        return condition.kind in ("le", "ge") and nonnegative(lhs - rhs, self.symbols.backed)
 
     def copy_(self, node: fx.Node) -> None:
         """A write to an input; later reads of the input in graph order see the new value."""

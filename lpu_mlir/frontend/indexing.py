@@ -86,17 +86,11 @@ def index_put(
     positions, dims, at = _positions(b, x, indices)
     kept = [e for dim, e in enumerate(shape_of(x)) if dim not in dims]
     window = [*kept[:at], *shape_of(positions[0]), *kept[at:]]
-    updates = b.broadcast(_without_leading_ones(b, b.convert(values, b.dtype), window), window)
+    updates = b.broadcast(b.convert(values, b.dtype), window)
     kind = "add" if accumulate else "replace"
     if accumulate and b.dtype == torch.bool:
         raise NotNative("accumulating booleans")
     return b.scatter(kind, x, updates, positions, dims, at)
-
-
-def _without_leading_ones(b: GraphBuilder, x: SSAValue, window: Sequence[Expr]) -> SSAValue:
-    """Values may have more dims than the window, if these are 1."""
-    extra = rank(x) - len(window)
-    return b.reshape(x, shape_of(x)[extra:]) if extra > 0 else x
 
 
 def _masked_put(

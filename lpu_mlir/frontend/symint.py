@@ -109,18 +109,16 @@ _RULES: Mapping[str, Callable[..., Expr]] = {
 """SymPy class name -> rule on its arguments."""
 
 UNBOUNDED = -1
+LOWEST = -(1 << 63)
 
 
 def bounds(symbol: Any, shape_env: Any) -> tuple[int, int, int]:
     """(smallest, largest or UNBOUNDED, likely) value of a symbol of the shape environment."""
     interval = shape_env.var_to_range.get(symbol)
-    lower, upper = 0, UNBOUNDED
+    lower, upper = LOWEST, UNBOUNDED
     if interval is not None:
-        lower = int(interval.lower) if isinstance(interval.lower, sympy.Integer) else 0
-        finite = isinstance(interval.upper, sympy.Integer) and int(interval.upper) < 1 << 48
+        lower = int(interval.lower) if isinstance(interval.lower, sympy.Integer) else LOWEST
+        finite = isinstance(interval.upper, sympy.Integer) and 0 <= int(interval.upper) < 1 << 48
         upper = int(interval.upper) if finite else UNBOUNDED
     hint = shape_env.backed_var_to_val.get(symbol)
     return lower, upper, max(lower, 1) if hint is None else int(hint)
-
-
-__all__ = ["bounds", "expr", "from_sympy"]

@@ -8,6 +8,7 @@ from functools import cache
 
 import torch
 from xdsl.dialects.builtin import (
+    BoolAttr,
     ComplexType,
     FloatAttr,
     IntegerAttr,
@@ -100,6 +101,8 @@ def _constant(
 ) -> IntegerAttr | FloatAttr:
     del kind, sign  # part of the key: 1 == 1.0 == True and 0.0 == -0.0
     dtype = DTYPES[element]
+    if dtype == torch.bool:
+        return BoolAttr.from_bool(bool(value))
     if dtype.is_floating_point:
         return FloatAttr(float(value), element)  # pyright: ignore[reportArgumentType, reportUnknownVariableType, reportCallIssue]
     return IntegerAttr(wrapped(value, dtype), element)  # pyright: ignore[reportArgumentType, reportUnknownVariableType, reportCallIssue]
@@ -111,9 +114,7 @@ def constant(value: bool | float, element: Attribute) -> IntegerAttr | FloatAttr
 
 
 def wrapped(value: bool | float, dtype: torch.dtype) -> int:
-    """The number converted to an integer dtype or to bool."""
-    if dtype == torch.bool:
-        return int(bool(value))
+    """The number converted to an integer dtype."""
     info = torch.iinfo(dtype)
     if not math.isfinite(value):
         return info.min if info.bits >= 32 else 0  # what x86 makes of it

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from lpu_mlir.dialects import lpu_graph as g
 from lpu_mlir.dialects.expr import Expr
-from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
+from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents, i1
 from lpu_mlir.frontend import ExtentInput, FloatInput, ImportedGraph, TensorInput
 from lpu_mlir.frontend.arguments import decode_arguments
 from lpu_mlir.frontend.importer import BINDS
@@ -214,7 +214,10 @@ def host_call(e: Evaluator, op: HostCallOp, *inputs: Tensor) -> list[Tensor]:
     for name, number in zip(op.attributes.get(BINDS, ()), numbers, strict=True):
         e.symbols[name.data] = int(number)
     tensors = [r for r in results if isinstance(r, Tensor)]
-    # PyTorch's shape functions are wrong about some results of some operators.
+    for value, tensor in zip(op.results, tensors, strict=True):
+        for extent, size in zip(extents(value.type), tensor.shape, strict=True):
+            e.symbols.setdefault(str(extent), size)
+    # PyTorch's shape functions are wrong about the dtypes of some results of some operators.
     return [r.to(DTYPES[element_type(v.type)]) for r, v in zip(tensors, op.results, strict=True)]
 
 
@@ -301,12 +304,7 @@ def output(described, results, arguments, symbols: Symbols) -> object:
 
     match described["kind"].data:
         case "result":
-            dense = results[described["index"].value.data]
-            if "strides" not in described:
-                return dense.contiguous()
-            return torch.empty_strided(dense.shape, shape("strides"), dtype=dense.dtype).copy_(
-                dense
-            )
+            return results[described["index"].value.data]
         case "argument":
             return arguments[described["index"].value.data]
         case "view":
@@ -322,6 +320,7 @@ def output(described, results, arguments, symbols: Symbols) -> object:
         case "number":
             return results[described["index"].value.data].item()
         case "literal":
-            return described["value"].value.data
+            literal = described["value"]
+            return bool(literal.value.data) if literal.type == i1 else literal.value.data
         case _:
             return None

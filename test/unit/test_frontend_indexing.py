@@ -1,0 +1,168 @@
+"""Indexing and matrix products of ATen against eager."""
+
+import pytest
+import torch
+from frontend_checks import check, host_calls, imported, sample
+from graph_evaluator import run
+
+from lpu_mlir.dialects.lpu_graph import MatmulOp
+
+aten = torch.ops.aten
+X = sample(torch.float32, (4, 5, 6))
+I = torch.tensor([2, -1, 0])  # noqa: E741
+J = torch.tensor([[1], [-4]])
+MODES = ["fake", "symbolic"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "indices", [[I], [None, I], [None, None, J], [I, J], [I, None, J], [None, J, I], [J, J, J]]
+)
+def test_index(indices: list[torch.Tensor | None], mode: str):
+    given = [i for i in indices if i is not None]
+
+    def pick(*tensors: torch.Tensor) -> list[torch.Tensor | None]:
+        rest = iter(tensors)
+        return [None if i is None else next(rest) for i in indices]
+
+    check(lambda x, *t: aten.index.Tensor(x, pick(*t)), X, *given, mode=mode)
+    window = X[tuple(slice(None) if i is None else i for i in indices)]
+    for values in (torch.tensor(2.5), torch.randn(window.shape), torch.randn(window.shape[-1:])):
+        check(lambda x, v, *t: aten.index_put.default(x, pick(*t), v), X, values, *given, mode=mode)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int8])
+def test_accumulating_index_put(dtype: torch.dtype):
+    x, values = sample(dtype, (4, 3)), sample(dtype, (5, 3), 1)
+    index = torch.tensor([0, 2, 2, -1, 2], dtype=torch.int64)
+    check(lambda x, i, v: aten.index_put.default(x, [i], v, True), x, index, values)
+
+
+def test_narrow_indices():
+    check(lambda x, i: aten.index.Tensor(x, [None, i]), X, I.to(torch.int32))
+    check(
+        lambda w, i: aten.embedding.default(w, i), X[0], torch.tensor([[1, 4]], dtype=torch.int32)
+    )
+
+
+@pytest.mark.parametrize(
+    ("mask", "value"),
+    [
+        (sample(torch.bool, (4,), 1), torch.tensor(9.0)),
+        (sample(torch.bool, (4, 5), 1), torch.tensor([9.0])),
+        (sample(torch.bool, (4, 5, 6), 1), torch.tensor(9.0)),
+        (sample(torch.bool, (4,), 1), torch.randn(1, 5, 6)),
+        (sample(torch.bool, (4,), 1), torch.randn(5, 6)),
+        (sample(torch.bool, (4,), 1), torch.randn(6)),
+    ],
+)
+def test_a_mask_with_one_value_is_a_selection(mask: torch.Tensor, value: torch.Tensor):
+    check(lambda x, m, v: aten.index_put.default(x, [m], v), X, mask, value)
+
+
+def test_a_mask_after_a_whole_dim_is_a_selection():
+    mask = sample(torch.bool, (5,), 1)
+    for value in (torch.tensor(9.0), torch.randn(6), torch.randn(1, 6)):
+        check(lambda x, m, v: aten.index_put.default(x, [None, m], v), X, mask, value)
+
+
+def test_what_depends_on_a_mask_runs_outside():
+    mask = sample(torch.bool, (4,), 1)
+    graph = check(lambda x, m: aten.index.Tensor(x, [m]), X, mask, native=False, mode="symbolic")
+    assert host_calls(graph) == ["aten.index.Tensor"]
+    values = torch.randn(int(mask.sum()), 5, 6)
+    graph = check(lambda x, m, v: aten.index_put.default(x, [m], v), X, mask, values, native=False)
+    assert host_calls(graph) == ["aten.index_put.default"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_along_one_dim(mode: str):
+    index = torch.randint(0, 3, (2, 5, 4))
+    check(lambda x, i: aten.gather.default(x, -1, i), X, index, mode=mode)
+    check(lambda x, i: aten.index_select.default(x, 1, i), X, torch.tensor([3, 0]), mode=mode)
+    check(lambda x, i: aten.scatter_add.default(x, 2, i, x), X, index, mode=mode)
+    distinct = torch.tensor([[[2], [0], [1]]])
+    check(lambda x, i: aten.scatter.src(x, 2, i, x), X, distinct, mode=mode)
+    check(lambda x, i: aten.scatter.value(x, 0, i, 7), X, index, mode=mode)
+
+
+def test_zero_dim_operands_of_indexing():
+    x, i = torch.tensor(3.0), torch.tensor(0)
+    check(lambda x, i: aten.gather.default(x, 0, i), x, i)
+    check(lambda x, i: aten.scatter.value(x, 0, i, 2.0), x, i)
+    check(lambda x, i: aten.index_select.default(x, 0, i), x, i)
+    check(lambda x, i: aten.index_select.default(x, 0, i), X, i)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("bounds", [(1, 3, 1), (-3, None, 1), (0, 5, 2), (None, None, 3)])
+def test_writing_parts(bounds: tuple[int | None, int | None, int], mode: str):
+    part = X[:, slice(*bounds)].neg()
+    check(lambda x, p: aten.slice_scatter.default(x, p, 1, *bounds), X, part, mode=mode)
+    for index in (2, -1):
+        part = X[:, :, index].neg()
+        check(lambda x, p: aten.select_scatter.default(x, p, 2, index), X, part, mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("function", "index"),
+    [
+        (lambda x, i: aten.index.Tensor(x, [i]), 4),
+        (lambda x, i: aten.index.Tensor(x, [i]), -5),
+        (lambda x, i: aten.gather.default(x, 0, i), -1),
+        (lambda x, i: aten.embedding.default(x[0], i), -1),
+        (lambda x, i: aten.index_select.default(x, 0, i), -1),
+        (lambda x, i: aten.index_put.default(x, [i], torch.tensor(0.0)), 4),
+    ],
+)
+def test_positions_outside_are_errors(function, index: int):
+    good, bad = torch.zeros(1, 1, 1, dtype=torch.int64), torch.full((1, 1, 1), index)
+    if "index_select" in str(function.__code__.co_names):
+        good, bad = good.view(1), bad.view(1)
+    graph = imported(function, (X, good), "fake")
+    run(graph, (X, good))
+    with pytest.raises(IndexError):
+        run(graph, (X, bad))
+
+
+# --- matrix products ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int8])
+@pytest.mark.parametrize("mode", MODES)
+def test_products(dtype: torch.dtype, mode: str):
+    x, y = sample(dtype, (3, 4)), sample(dtype, (4, 5), 1)
+    check(aten.mm.default, x, y, mode=mode)
+    check(lambda x, y: aten.bmm.default(x[None], y[None]), x, y, mode=mode)
+    check(aten.mm.default, x[:, :0], y[:0], mode=mode)
+    check(lambda x, y: aten.mv.default(x, y[:, 0]), x, y, mode=mode)
+    check(lambda x, y: aten.dot.default(x[0], y[:, 0]), x, y, mode=mode)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("beta", "alpha"), [(1, 1), (0, 1), (2, 0.5), (0, 3)])
+def test_products_with_addition(dtype: torch.dtype, beta: float, alpha: float):
+    x, y = sample(dtype, (3, 8)), sample(dtype, (8, 5), 1)
+    for bias in (sample(dtype, (5,), 2), torch.full((3, 5), float("nan"), dtype=dtype)):
+        check(lambda b, x, y: aten.addmm.default(b, x, y, beta=beta, alpha=alpha), bias, x, y)
+        check(
+            lambda b, x, y: aten.baddbmm.default(b, x[None], y[None], beta=beta, alpha=alpha),
+            bias,
+            x,
+            y,
+        )
+
+
+def test_half_precision_products_round_once():
+    x, y, bias = (sample(torch.bfloat16, s, i) for i, s in enumerate([(9, 64), (64, 9), (9,)]))
+    exact = (bias.double() + x.double() @ y.double()).to(torch.bfloat16)
+    graph = imported(aten.addmm.default, (bias, x, y), "fake")
+    assert torch.equal(run(graph, (bias, x, y))[0], exact)
+
+
+def test_transposed_operands_become_flags():
+    graph = imported(lambda x, y: aten.mm.default(x.t(), y.t()), (X[0], X[1, :, :5].t()), "fake")
+    ops = list(graph.func.body.block.ops)
+    [product] = [op for op in ops if isinstance(op, MatmulOp)]
+    assert product.transposes == (True, True)
+    assert "lpu_graph.transpose" not in {op.name for op in ops}
