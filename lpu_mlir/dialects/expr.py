@@ -437,10 +437,11 @@ def product(factors: Iterable[Expr | int]) -> Expr:
 
 
 def contiguous_strides(shape: Iterable[Expr]) -> tuple[Expr, ...]:
-    """Row-major strides in elements of a dense array of that shape."""
+    """Row-major strides in elements of a dense array of that shape; as in PyTorch, an extent of 0
+    counts as 1."""
     strides: list[Expr] = []
     step = Expr.const(1)
     for extent in reversed(tuple(shape)):
         strides.append(step)
-        step = step * extent
+        step = step * (1 if extent == 0 else extent)
     return tuple(reversed(strides))

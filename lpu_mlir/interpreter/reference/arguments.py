@@ -156,7 +156,12 @@ class Argument:
         self.itemsize = self.tensor.itemsize
 
     def _start(self, offsets: Sequence[int], sizes: Sequence[int], site: str) -> int:
-        """Where a window starts in the storage, in elements; raises OutOfBoundsError."""
+        """Where a window starts in the storage, in elements; raises OutOfBoundsError.
+
+        A window without elements touches nothing and may lie anywhere.
+        """
+        if 0 in sizes and min(sizes) >= 0:
+            return self.base
         start = self.base
         for offset, size, extent, stride in zip(
             offsets, sizes, self.shape, self.strides, strict=True
@@ -214,7 +219,7 @@ class Argument:
             written = byte_window(self.shadow, sizes, self.strides, start, self.itemsize)
             self._require_written(written.index_select(dim, positions), offsets, sizes, site)
         elements = self.tensor.as_strided(sizes, self.strides, start).index_select(dim, positions)
-        return elements.reshape(*sizes[:dim], *index.shape, *sizes[dim + 1 :])
+        return elements.reshape((*sizes[:dim], *index.shape, *sizes[dim + 1 :]))
 
     def _require_written(
         self, written: Tensor, offsets: Sequence[int], sizes: Sequence[int], site: str
@@ -266,7 +271,7 @@ class Argument:
             return self.write(tile.unsqueeze(dim), offsets, turn, site, adds=adds)
         positions = self._positions(dim, index, site)
         outer = (*tile.shape[:dim], *tile.shape[dim + index.ndim :])
-        slices = tile.reshape(*outer[:dim], positions.numel(), *outer[dim:])
+        slices = tile.reshape((*outer[:dim], positions.numel(), *outer[dim:]))
         for turns in _without_repeats(positions):
             part = _Slices(slices.index_select(dim, turns), dim, positions[turns])
             self._write(part, offsets, turn, site, adds)
