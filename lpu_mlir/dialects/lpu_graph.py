@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
-from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.ir import Attribute, Block, Dialect, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -37,7 +37,7 @@ from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.dialects.expr import Expr, product
 from lpu_mlir.dialects.lpu import (
     ExprAttr,
     Extent,
@@ -77,9 +77,8 @@ POINTWISE: Mapping[str, PointwiseKind] = {
     ),
     **_kinds("abs neg sign", 1, "number"),
     **_kinds("not", 1, "bits"),
-    **_kinds("add sub mul", 2, "any"),
     **_kinds("maximum minimum", 2, "any"),
-    **_kinds("floordiv remainder fmod pow", 2, "number"),
+    **_kinds("add sub mul floordiv remainder fmod pow", 2, "number"),
     **_kinds("div atan2 copysign", 2, "float"),
     **_kinds("truncdiv shl shr", 2, "integer"),
     **_kinds("and or xor", 2, "bits"),
@@ -90,8 +89,17 @@ POINTWISE: Mapping[str, PointwiseKind] = {
 """Every pointwise function.  `select` takes an i1 condition first.  Integer `floordiv` and
 `remainder` round to minus infinity, `truncdiv` and `fmod` to zero; `pow` of integers wraps."""
 
-REDUCTIONS = ("add", "mul", "max", "min", "and", "or", "xor")
-SCATTERS = ("replace", "add")
+REDUCTIONS: Mapping[str, Domain] = {
+    "add": "number",
+    "mul": "number",
+    "max": "any",
+    "min": "any",
+    "and": "bits",
+    "or": "bits",
+    "xor": "bits",
+}
+SCANS: Mapping[str, Domain] = {kind: REDUCTIONS[kind] for kind in ("add", "mul", "max", "min")}
+SCATTERS: Mapping[str, Domain] = {"replace": "any", "add": "number"}
 
 
 def _in_domain(element: Attribute, domain: Domain) -> bool:
@@ -107,6 +115,12 @@ def _in_domain(element: Attribute, domain: Domain) -> bool:
             return not is_float and element != i1
         case "bits":
             return not is_float
+
+
+def is_negative(expr: Expr) -> bool:
+    """Whether a number is below zero whatever the symbols are; only constants are decided."""
+    value = expr.constant()
+    return value is not None and value < 0
 
 
 def broadcast_extents(*shapes: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -143,6 +157,22 @@ class GraphOp(IRDLOperation, HasCanonicalizationPatternsInterface):
             f"expected [{', '.join(map(str, expected))}]",
         )
 
+    def expect_element(self, got: Attribute, expected: Attribute, what: str) -> None:
+        element = element_type(got)
+        self.expect(element == expected, f"{what} element is {element}, expected {expected}")
+
+    def expect_kind(self, kind: str, known: Mapping[str, Domain], element: Attribute) -> None:
+        """`known` lists kinds and the element types they are defined on."""
+        domain = known.get(kind)
+        if domain is None:
+            raise VerifyException(
+                f"{self.name}: unknown kind '{kind}', expected one of {', '.join(known)}"
+            )
+        self.expect(_in_domain(element, domain), f"'{kind}' is not defined on {element}")
+
+    def expect_value(self, value: IntegerAttr | FloatAttr, element: Attribute) -> None:
+        self.expect(value.type == element, f"value is of type {value.type}, expected {element}")
+
     def expect_axes(self, axes: Sequence[int], rank: int, what: str) -> None:
         self.expect(
             all(0 <= axis < rank for axis in axes) and len(set(axes)) == len(axes),
@@ -156,6 +186,9 @@ class UnaryGraphOp(GraphOp):
     input = operand_def(TensorType)
     output = result_def(TensorType)
     traits = traits_def(Pure())
+
+    def expect_same_element(self) -> None:
+        self.expect_element(self.output.type, element_type(self.input.type), "result")
 
 
 # --- creation -----------------------------------------------------------------------------------
@@ -177,6 +210,10 @@ class FullOp(GraphOp):
     def __init__(self, value: IntegerAttr | FloatAttr, shape: Sequence[Extent], element: Attribute):
         super().__init__(properties={"value": value}, result_types=[tensor_type(element, shape)])
 
+    def verify_(self) -> None:
+        extents(self.output.type)
+        self.expect_value(self.value, element_type(self.output.type))
+
 
 @irdl_op_definition
 class ExtentOp(GraphOp):
@@ -193,6 +230,10 @@ class ExtentOp(GraphOp):
 
     def __init__(self, value: Expr):
         super().__init__(properties={"value": ExprAttr(value)}, result_types=[tensor_type(i64, ())])
+
+    def verify_(self) -> None:
+        self.expect_shape(self.output.type, (), "result")
+        self.expect_element(self.output.type, i64, "result")
 
 
 @irdl_op_definition
@@ -215,6 +256,7 @@ class IotaOp(GraphOp):
 
     def verify_(self) -> None:
         self.expect_axes([self.dim.value.data], len(extents(self.output.type)), "dim")
+        self.expect_element(self.output.type, i64, "result")
 
 
 # --- element by element -------------------------------------------------------------------------
@@ -266,9 +308,7 @@ class PointwiseOp(GraphOp):
             _in_domain(elements[0], kind.domain),
             f"'{self.kind.data}' is not defined on {elements[0]}",
         )
-        result = element_type(self.output.type)
-        expected = i1 if kind.compares else elements[0]
-        self.expect(result == expected, f"result element is {result}, expected {expected}")
+        self.expect_element(self.output.type, i1 if kind.compares else elements[0], "result")
         try:
             shape = broadcast_extents(*(extents(i.type) for i in self.inputs))
         except ValueError as error:
@@ -302,7 +342,7 @@ class ConvertOp(UnaryGraphOp):
 class ReduceOp(UnaryGraphOp):
     """Combines the elements along `dims`, which disappear; max and min propagate NaN.
 
-    Narrow floats accumulate in f32.
+    The dims ascend.  Narrow floats accumulate in f32.
 
     %1 = lpu_graph.reduce "add" %0 dims <[1]> : tensor<3x4xf32> -> tensor<3xf32>
     """
@@ -322,13 +362,12 @@ class ReduceOp(UnaryGraphOp):
 
     def verify_(self) -> None:
         shape, dims = extents(self.input.type), self.dims.data
-        self.expect(
-            self.kind.data in REDUCTIONS,
-            f"unknown reduction '{self.kind.data}', expected one of {', '.join(REDUCTIONS)}",
-        )
+        self.expect_kind(self.kind.data, REDUCTIONS, element_type(self.input.type))
         self.expect_axes(dims, len(shape), "dims")
+        self.expect(list(dims) == sorted(dims), f"dims {list(dims)} must ascend")
         kept = [e for axis, e in enumerate(shape) if axis not in dims]
         self.expect_shape(self.output.type, kept, "result")
+        self.expect_same_element()
 
 
 @irdl_op_definition
@@ -358,9 +397,9 @@ class ArgReduceOp(UnaryGraphOp):
             f"unknown kind '{self.kind.data}', expected max or min",
         )
         self.expect_axes([dim], len(shape), "dim")
-        self.expect_shape(
-            self.output.type, [e for axis, e in enumerate(shape) if axis != dim], "result"
-        )
+        kept = [e for axis, e in enumerate(shape) if axis != dim]
+        self.expect_shape(self.output.type, kept, "result")
+        self.expect_element(self.output.type, i64, "result")
 
 
 @irdl_op_definition
@@ -383,10 +422,7 @@ class ScanOp(UnaryGraphOp):
         )
 
     def verify_(self) -> None:
-        self.expect(
-            self.kind.data in ("add", "mul", "max", "min"),
-            f"unknown kind '{self.kind.data}', expected add, mul, max or min",
-        )
+        self.expect_kind(self.kind.data, SCANS, element_type(self.input.type))
         self.expect_axes([self.dim.value.data], len(extents(self.input.type)), "dim")
         self.expect(self.output.type == self.input.type, "result type must be the operand's")
 
@@ -465,6 +501,15 @@ class ReshapeOp(UnaryGraphOp):
         result = tensor_type(element_type(input.type), shape)
         super().__init__(operands=[input], result_types=[result])
 
+    def verify_(self) -> None:
+        self.expect_same_element()
+        counts = [product(extents(v.type)) for v in (self.input, self.output)]
+        difference = (counts[0] - counts[1]).constant()
+        self.expect(
+            difference in (0, None),
+            f"the operand has {counts[0]} elements, the result {counts[1]}",
+        )
+
 
 @irdl_op_definition
 class TransposeOp(UnaryGraphOp):
@@ -489,6 +534,7 @@ class TransposeOp(UnaryGraphOp):
         shape, order = extents(self.input.type), self.permutation.data
         self.expect(sorted(order) == list(range(len(shape))), f"{order} is no permutation")
         self.expect_shape(self.output.type, [shape[p] for p in order], "result")
+        self.expect_same_element()
 
 
 @irdl_op_definition
@@ -512,6 +558,7 @@ class BroadcastOp(UnaryGraphOp):
             tail is not None and all(e == r or e == 1 for e, r in zip(shape, tail, strict=True)),
             f"{self.input.type} does not broadcast to {self.output.type}",
         )
+        self.expect_same_element()
 
 
 @irdl_op_definition
@@ -543,10 +590,25 @@ class SliceOp(UnaryGraphOp):
         )
 
     def verify_(self) -> None:
-        rank = len(extents(self.input.type))
-        ranks = {len(self.starts.data), len(self.steps.data), len(extents(self.output.type)), rank}
-        self.expect(len(ranks) == 1, f"starts, steps and result need the operand's rank {rank}")
-        self.expect(0 not in self.steps.data, "a step of 0")
+        shape, result = extents(self.input.type), extents(self.output.type)
+        starts, steps = self.starts.data, self.steps.data
+        ranks = {len(starts), len(steps), len(result), len(shape)}
+        self.expect(
+            len(ranks) == 1, f"starts, steps and result need the operand's rank {len(shape)}"
+        )
+        self.expect(0 not in steps, "a step of 0")
+        self.expect_same_element()
+        for axis, (extent, start, step, count) in enumerate(
+            zip(shape, starts, steps, result, strict=True)
+        ):
+            if count == 0:
+                continue
+            for position in (start, start + step * (count - 1)):
+                inside = not is_negative(position) and not is_negative(extent - 1 - position)
+                self.expect(
+                    inside,
+                    f"axis {axis} reads element {position} of an operand of extent {extent}",
+                )
 
 
 @irdl_op_definition
@@ -577,9 +639,13 @@ class PadOp(UnaryGraphOp):
         )
 
     def verify_(self) -> None:
-        rank = len(extents(self.input.type))
-        same = len(self.low.data) == len(extents(self.output.type)) == rank
-        self.expect(same, f"low and result need the operand's rank {rank}")
+        shape, result, low = extents(self.input.type), extents(self.output.type), self.low.data
+        same = len(low) == len(result) == len(shape)
+        self.expect(same, f"low and result need the operand's rank {len(shape)}")
+        self.expect_same_element()
+        self.expect_value(self.value, element_type(self.output.type))
+        for axis, before in enumerate(low):
+            self.expect(not is_negative(before), f"axis {axis} has {before} elements before it")
 
 
 @irdl_op_definition
@@ -614,6 +680,7 @@ class ConcatOp(GraphOp):
         for operand in self.inputs:
             expected = [*shape[:dim], extents(operand.type)[dim], *shape[dim + 1 :]]
             self.expect_shape(operand.type, expected, "operand")
+            self.expect_element(operand.type, element_type(self.output.type), "operand")
 
 
 # --- by index -----------------------------------------------------------------------------------
@@ -678,6 +745,7 @@ class GatherOp(IndexedOp):
     def verify_(self) -> None:
         self.verify_indices(self.input.type)
         self.expect_shape(self.output.type, self.window(self.input.type), "result")
+        self.expect_element(self.output.type, element_type(self.input.type), "result")
 
 
 @irdl_op_definition
@@ -719,12 +787,10 @@ class ScatterOp(IndexedOp):
         )
 
     def verify_(self) -> None:
-        self.expect(
-            self.kind.data in SCATTERS,
-            f"unknown kind '{self.kind.data}', expected one of {', '.join(SCATTERS)}",
-        )
+        self.expect_kind(self.kind.data, SCATTERS, element_type(self.input.type))
         self.verify_indices(self.input.type)
         self.expect_shape(self.updates.type, self.window(self.input.type), "updates")
+        self.expect_element(self.updates.type, element_type(self.input.type), "updates")
         self.expect(self.output.type == self.input.type, "result type must be the input's")
 
 
@@ -751,6 +817,13 @@ class WriteBackOp(GraphOp):
         self.expect(
             self.value.type == self.target.type,
             f"value {self.value.type} and target {self.target.type} differ",
+        )
+        self.expect(
+            isinstance(self.target.owner, Block), "the target must be an argument of the function"
+        )
+        uses = [use for use in self.target.uses if isinstance(use.operation, WriteBackOp)]
+        self.expect(
+            sum(use.index == 1 for use in uses) == 1, "the target is written back more than once"
         )
 
 
