@@ -48,10 +48,11 @@ class Options:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value, kind = getattr(self, field.name), type(field.default)
-            if type(value) is not kind:
+            value: Any = getattr(self, field.name)
+            default: Any = field.default
+            if type(value) is not type(default):
                 raise TypeError(
-                    f"option '{field.name}' of lpu_mlir must be {kind.__name__}, got {value!r}"
+                    f"option '{field.name}' of lpu_mlir must be {type(default).__name__}, got {value!r}"
                 )
             allowed = CHOICES.get(field.name, (value,))
             if value not in allowed:

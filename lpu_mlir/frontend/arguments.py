@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from xdsl.dialects.builtin import (
@@ -26,7 +26,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import ExprAttr, OperandAttr, TorchAttr, i1, i64
-from lpu_mlir.frontend.builder import FloatScalar
+from lpu_mlir.frontend.builder import FloatScalar, as_value
 
 ITEM, COMPLEX = "item", "complex"
 """Keys of the dictionaries that stand for the number in a 0-d operand and for a complex number."""
@@ -73,7 +73,7 @@ def _encode(value: Any, operands: list[SSAValue]) -> Attribute:
         case None:
             return UnitAttr()
         case SSAValue():
-            return _operand(value, operands)
+            return _operand(as_value(value), operands)
         case FloatScalar():
             return DictionaryAttr({ITEM: _operand(value.value, operands)})
         case bool():
@@ -94,7 +94,7 @@ def _encode(value: Any, operands: list[SSAValue]) -> Attribute:
             sides = ArrayAttr([ExprAttr(value.lhs), ExprAttr(value.rhs)])
             return DictionaryAttr({value.kind: sides})
         case list() | tuple():
-            items: Sequence[Any] = value  # pyright: ignore[reportUnknownVariableType]
+            items = cast("Sequence[Any]", value)
             return ArrayAttr([_encode(item, operands) for item in items])
         case torch.dtype() | torch.layout() | torch.memory_format():
             return TorchAttr(str(value).removeprefix("torch."))

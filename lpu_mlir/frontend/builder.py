@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from xdsl.dialects.builtin import LocationAttr, StringAttr, TensorType, UnknownLoc
@@ -69,6 +69,11 @@ Tensors: TypeAlias = SSAValue | tuple[SSAValue | None, ...]
 @cache
 def _string(text: str) -> StringAttr:
     return StringAttr(text)
+
+
+def as_value(value: Any) -> SSAValue:
+    """A value found by isinstance, whose type parameter pyright does not know."""
+    return value
 
 
 def rank(value: SSAValue) -> int:

@@ -31,13 +31,23 @@ def full_like(b: GraphBuilder, x: SSAValue, value: Number, **_: Any) -> SSAValue
     return filled(b, value)
 
 
+def new_full(
+    b: GraphBuilder, x: SSAValue, shape: Sequence[Any], value: Number, **_: Any
+) -> SSAValue:
+    return filled(b, value)
+
+
 def scalar_tensor(b: GraphBuilder, value: Number, **_: Any) -> SSAValue:
     return b.number(value, b.dtype)
 
 
 def constantly(value: int) -> Handler:
     """zeros, ones; also empty, whose values may be anything."""
-    return lambda b, *_, **__: filled(b, value)
+
+    def handler(b: GraphBuilder, *_: Any, **__: Any) -> SSAValue:
+        return filled(b, value)
+
+    return handler
 
 
 def arange(b: GraphBuilder, start: Number, end: Number, step: Number = 1, **_: Any) -> SSAValue:
@@ -61,7 +71,7 @@ def eye(b: GraphBuilder, *_: Any, **__: Any) -> SSAValue:
 HANDLERS: Mapping[Any, Handler] = {
     aten.full.default: full,
     aten.full_like.default: full_like,
-    aten.new_full.default: lambda b, x, shape, value, **_: filled(b, value),
+    aten.new_full.default: new_full,
     aten.scalar_tensor.default: scalar_tensor,
     aten.zeros.default: constantly(0),
     aten.zeros_like.default: constantly(0),

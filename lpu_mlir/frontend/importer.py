@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import OpOverload
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -43,7 +44,7 @@ from lpu_mlir.dialects.lpu import (
 from lpu_mlir.dialects.lpu_graph import WriteBackOp
 from lpu_mlir.frontend import symfloat, views
 from lpu_mlir.frontend.arguments import RELATIONS, Comparison, encode_arguments
-from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, dtype_of
+from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, as_value, dtype_of
 from lpu_mlir.frontend.errors import WAY_OUT, NotNative, Unsupported
 from lpu_mlir.frontend.outputs import (
     COPY_,
@@ -53,7 +54,7 @@ from lpu_mlir.frontend.outputs import (
     layout_attrs,
     storage_base,
 )
-from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, from_sympy
+from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, from_sympy, sym_node
 from lpu_mlir.frontend.table import HANDLERS
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 
@@ -129,7 +130,7 @@ class _Symbols:
         """An int or SymInt as an expression; its symbols are declared."""
         if isinstance(value, int):
             return Expr.const(value)
-        self.declare(value.node)
+        self.declare(sym_node(value))
         return expr(value).substitute(self.aliases)
 
     def declare(self, node: Any) -> None:
@@ -273,7 +274,7 @@ class _Importer:
             val = node.meta["val"]
             if isinstance(val, torch.SymFloat):
                 self.environment[node] = FloatScalar(argument)
-                self.floats[str(val.node.expr)] = argument
+                self.floats[str(sym_node(val).expr)] = argument
             else:
                 self.environment[node] = argument
 
@@ -292,7 +293,7 @@ class _Importer:
         if isinstance(argument, fx.Node):
             return self.environment[argument]
         if isinstance(argument, list | tuple):
-            return [self._value(item) for item in argument]
+            return [self._value(item) for item in _flat(argument)]
         return self.symbols.expr(argument) if isinstance(argument, torch.SymInt) else argument
 
     def _call(self, node: fx.Node) -> None:
@@ -305,8 +306,9 @@ class _Importer:
         if isinstance(val, _NUMBERS):
             self.environment[node] = self._number(node, val)
             return
-        if isinstance(val, list | tuple) and all(isinstance(v, _NUMBERS) for v in val) and val:
-            self.environment[node] = [self._number(node, v) for v in val]
+        listed = _flat(val)
+        if listed and all(isinstance(v, _NUMBERS) for v in listed):
+            self.environment[node] = [self._number(node, v) for v in listed]
             return
         args = [self._value(a) for a in node.args]
         kwargs = {key: self._value(a) for key, a in node.kwargs.items()}
@@ -319,7 +321,7 @@ class _Importer:
             if isinstance(val, torch.SymBool):
                 return self._comparison(val)
             if isinstance(val, torch.SymFloat):
-                return FloatScalar(symfloat.emit(self.b, val.node.expr, self.floats))
+                return FloatScalar(symfloat.emit(self.b, sym_node(val).expr, self.floats))
         except ValueError as error:
             raise self._unsupported(node, str(error)) from error
         return Expr.const(val) if type(val) is int else val
@@ -364,7 +366,7 @@ class _Importer:
         size = val.shape[dim]
         length = self.b.slice_length(start, end, step, extents(x.type)[dim])
         if length is not None and isinstance(size, torch.SymInt):
-            self.symbols.aliases[str(size.node.expr)] = length
+            self.symbols.aliases[str(sym_node(size).expr)] = length
 
     def _results(self, node: fx.Node, val: Any) -> list[Attribute]:
         return [self._type(node, v) for v in _tensors(val)]
@@ -384,9 +386,10 @@ class _Importer:
         self, node: fx.Node, val: Any, args: list[Any], kwargs: dict[str, Any], reason: str
     ) -> Any:
         target: Any = node.target
-        if not isinstance(target, torch._ops.OpOverload):
+        if not isinstance(target, OpOverload):
             raise self._unsupported(node, f"{reason}, and it is no operator of eager PyTorch")
-        if target._schema.is_mutable:
+        schema: Any = target._schema  # pyright: ignore[reportPrivateUsage]
+        if schema.is_mutable:
             raise self._unsupported(node, f"{reason}, and it changes its arguments in place")
         if self.fallback == "error":
             raise self._unsupported(node, reason, "error")
@@ -398,7 +401,7 @@ class _Importer:
             operands, arguments = encode_arguments(args, kwargs)
         except TypeError as error:
             raise self._unsupported(node, f"{reason}, and {error}") from error
-        op = HostCallOp(str(target), operands, arguments, reason, types)
+        op = HostCallOp(str(node.target), operands, arguments, reason, types)
         if binds:
             op.attributes[BINDS] = ArrayAttr([StringAttr(str(symbol)) for symbol in binds])
         op.location = self.b.location
@@ -419,7 +422,8 @@ class _Importer:
         shapes = [extent for type_ in types for extent in extents(type_)]
         plain = {str(e) for e in (*shapes, *binds)} | self.bound
         self.bound |= set(self.symbols.declared)
-        unknown = sorted(set().union(*(e.names() for e in (*shapes, *binds))) - plain)
+        used = {name for extent in (*shapes, *binds) for name in extent.names()}
+        unknown = sorted(used - plain)
         if unknown:
             names = ", ".join(unknown)
             raise self._unsupported(node, f"its results do not tell the value of {names}")
@@ -447,11 +451,11 @@ class _Importer:
 
     def _comparison(self, condition: torch.SymBool) -> Comparison:
         """A SymBool as a comparison of two expressions; ValueError if it is none."""
-        relation = condition.node.expr
+        relation = sym_node(condition).expr
         kind = RELATIONS.get(type(relation).__name__)
         if kind is None:
             raise ValueError(f"a condition {relation}")
-        self.symbols.declare(condition.node)
+        self.symbols.declare(sym_node(condition))
         sides = (from_sympy(arg) for arg in relation.args)
         lhs, rhs = (side.substitute(self.symbols.aliases) for side in sides)
         return Comparison(kind, lhs, rhs)
@@ -479,7 +483,7 @@ class _Importer:
         val, x = node.meta["val"], self._value(node.args[0])
         if isinstance(val, torch.SymFloat):
             scalar = self.b.convert(self.b.reshape(x, ()), torch.float64)
-            self.floats[str(val.node.expr)] = scalar
+            self.floats[str(sym_node(val).expr)] = scalar
             self.environment[node] = FloatScalar(scalar)
         else:
             self.environment[node] = self._host_call(node, val, [x], {}, "a number read by Python")
@@ -523,11 +527,9 @@ def _tensors(val: Any) -> list[torch.Tensor]:
 
 
 def _all_native(args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any]) -> bool:
-    used = [r for r in results]
-    for value in (*args, *kwargs.values()):
-        items = value if isinstance(value, list) else [value]
-        used += [item.type for item in items if isinstance(item, SSAValue)]
-    return all(element_type(type_) in _NATIVE_ELEMENTS for type_ in used)
+    items = [item for value in (*args, *kwargs.values()) for item in _flat(value)]
+    types = [as_value(item).type for item in items if isinstance(item, SSAValue)]
+    return all(element_type(type_) in _NATIVE_ELEMENTS for type_ in (*results, *types))
 
 
 _SYMBOLIC = (torch.SymInt, torch.SymBool)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import torch
-import torch._inductor.inductor_prims  # registers prims.fma
+import torch._inductor.inductor_prims  # pyright: ignore[reportUnusedImport]  # registers prims.fma
 from xdsl.ir import SSAValue
 
 from lpu_mlir.frontend.builder import (
@@ -20,6 +20,7 @@ from lpu_mlir.frontend.builder import (
     Operand,
     Tensors,
     Term,
+    as_value,
     dtype_of,
     promoted,
     rank,
@@ -37,17 +38,29 @@ Handler: TypeAlias = Callable[..., Tensors]
 
 def unary(kind: str) -> Handler:
     """Computed in the result's dtype: integers become floats first where eager does so."""
-    return lambda b, x: b.pointwise(kind, b.convert(x, b.dtype))
+
+    def handler(b: GraphBuilder, x: SSAValue) -> SSAValue:
+        return b.pointwise(kind, b.convert(x, b.dtype))
+
+    return handler
 
 
 def rounding(kind: str) -> Handler:
     """Identity on integers."""
-    return lambda b, x: b.pointwise(kind, x) if dtype_of(x).is_floating_point else x
+
+    def handler(b: GraphBuilder, x: SSAValue) -> SSAValue:
+        return b.pointwise(kind, x) if dtype_of(x).is_floating_point else x
+
+    return handler
 
 
 def binary(kind: str) -> Handler:
     """Computed in the result's dtype, to which eager promotes the operands."""
-    return lambda b, x, y: b.pointwise(kind, b.operand(x, b.dtype), b.operand(y, b.dtype))
+
+    def handler(b: GraphBuilder, x: Operand, y: Operand) -> SSAValue:
+        return b.pointwise(kind, b.operand(x, b.dtype), b.operand(y, b.dtype))
+
+    return handler
 
 
 def comparison(kind: str) -> Handler:
@@ -73,7 +86,9 @@ def composite(formula: Callable[..., Term]) -> Handler:
     def handler(b: GraphBuilder, *args: Any, **kwargs: Any) -> SSAValue:
         dtype = opmath(b.dtype)
         terms = [
-            Term(b, b.convert(b.convert(a, b.dtype), dtype)) if isinstance(a, SSAValue) else a
+            Term(b, b.convert(b.operand(as_value(a), b.dtype), dtype))
+            if isinstance(a, SSAValue)
+            else a
             for a in args
         ]
         return formula(*terms, **kwargs).to(b.dtype).value
@@ -197,6 +212,10 @@ def clamp(
     if low is not None:
         x = b.pointwise("maximum", x, b.operand(low, b.dtype))
     return x if high is None else b.pointwise("minimum", x, b.operand(high, b.dtype))
+
+
+def clamp_max(b: GraphBuilder, x: SSAValue, high: Operand) -> SSAValue:
+    return clamp(b, x, None, high)
 
 
 def clamp_keywords(b: GraphBuilder, x: SSAValue, *bounds: Operand | None, **named: Any) -> SSAValue:
@@ -356,8 +375,8 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.clamp.Tensor: clamp_keywords,
     aten.clamp_min.default: clamp,
     aten.clamp_min.Tensor: clamp,
-    aten.clamp_max.default: lambda b, x, high: clamp(b, x, None, high),
-    aten.clamp_max.Tensor: lambda b, x, high: clamp(b, x, None, high),
+    aten.clamp_max.default: clamp_max,
+    aten.clamp_max.Tensor: clamp_max,
     aten.masked_fill.Scalar: masked_fill,
     aten.masked_fill.Tensor: masked_fill,
     aten.gelu.default: composite(gelu),

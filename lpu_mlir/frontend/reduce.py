@@ -60,6 +60,15 @@ def accumulation(kind: str) -> Handler:
     return handler
 
 
+def whole(over_dims: Handler) -> Handler:
+    """The overload that reduces all dims; the dtype argument shows in the result's dtype."""
+
+    def handler(b: GraphBuilder, x: SSAValue, dtype: Any = None) -> Tensors:
+        return over_dims(b, x)
+
+    return handler
+
+
 def mean(
     b: GraphBuilder, x: SSAValue, dims: Dims = None, keepdim: bool = False, dtype: Any = None
 ) -> SSAValue:
@@ -290,11 +299,11 @@ def batch_norm_inference(
 
 
 HANDLERS: Mapping[Any, Handler] = {
-    aten.sum.default: lambda b, x, dtype=None: accumulation("add")(b, x),
+    aten.sum.default: whole(accumulation("add")),
     aten.sum.dim_IntList: accumulation("add"),
-    aten.prod.default: lambda b, x, dtype=None: accumulation("mul")(b, x),
+    aten.prod.default: whole(accumulation("mul")),
     aten.prod.dim_int: accumulation("mul"),
-    aten.mean.default: lambda b, x, dtype=None: mean(b, x),
+    aten.mean.default: whole(mean),
     aten.mean.dim: mean,
     aten.any.default: truth("or"),
     aten.any.dim: truth("or"),

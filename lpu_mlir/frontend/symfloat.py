@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
-import sympy
+import sympy  # pyright: ignore[reportMissingTypeStubs]
 import torch
 from xdsl.ir import SSAValue
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
-import sympy
+import sympy  # pyright: ignore[reportMissingTypeStubs]
 import torch
 
 from lpu_mlir.dialects.expr import Expr, product
@@ -16,7 +16,12 @@ def expr(value: int | torch.SymInt) -> Expr:
     """The value as an expression over symbols; ValueError if it has no such form."""
     if isinstance(value, int):
         return Expr.const(value)
-    return from_sympy(value.node.expr)
+    return from_sympy(sym_node(value).expr)
+
+
+def sym_node(value: Any) -> Any:
+    """The node of a SymInt, SymFloat or SymBool, which PyTorch leaves untyped."""
+    return value.node
 
 
 def from_sympy(value: Any) -> Expr:
@@ -78,6 +83,26 @@ def _extreme(combine: Callable[[Expr, Expr], Expr]) -> Callable[..., Expr]:
     return lambda *args: reduce(combine, map(from_sympy, args))
 
 
+def _add(*terms: Any) -> Expr:
+    return sum(map(from_sympy, terms), Expr.const(0))
+
+
+def _multiply(*factors: Any) -> Expr:
+    return product(map(from_sympy, factors))
+
+
+def _divide_up(lhs: Any, rhs: Any) -> Expr:
+    return from_sympy(lhs).ceildiv(from_sympy(rhs))
+
+
+def _shift_left(base: Any, shift: Any) -> Expr:
+    return from_sympy(base) * _power(sympy.Integer(2), shift)
+
+
+def _shift_right(base: Any, shift: Any) -> Expr:
+    return from_sympy(base).floordiv(_power(sympy.Integer(2), shift))
+
+
 def _divide(lhs: Any, rhs: Any) -> Expr:
     return from_sympy(lhs).floordiv(from_sympy(rhs))
 
@@ -87,13 +112,13 @@ def _modulo(lhs: Any, rhs: Any) -> Expr:
 
 
 _RULES: Mapping[str, Callable[..., Expr]] = {
-    "Add": lambda *args: sum(map(from_sympy, args), Expr.const(0)),
-    "Mul": lambda *args: product(map(from_sympy, args)),
+    "Add": _add,
+    "Mul": _multiply,
     "Pow": _power,
     "PowByNatural": _power,
     "FloorDiv": _divide,
     "CleanDiv": _divide,
-    "CeilDiv": lambda lhs, rhs: from_sympy(lhs).ceildiv(from_sympy(rhs)),
+    "CeilDiv": _divide_up,
     "Mod": _modulo,
     "PythonMod": _modulo,
     "ModularIndexing": _modular_indexing,
@@ -103,8 +128,8 @@ _RULES: Mapping[str, Callable[..., Expr]] = {
     "TruncToInt": _truncate,
     "CeilToInt": _ceil,
     "Identity": from_sympy,
-    "LShift": lambda base, shift: from_sympy(base) * _power(sympy.Integer(2), shift),
-    "RShift": lambda base, shift: from_sympy(base).floordiv(_power(sympy.Integer(2), shift)),
+    "LShift": _shift_left,
+    "RShift": _shift_right,
 }
 """SymPy class name -> rule on its arguments."""
 

@@ -104,8 +104,8 @@ def _constant(
     if dtype == torch.bool:
         return BoolAttr.from_bool(bool(value))
     if dtype.is_floating_point:
-        return FloatAttr(float(value), element)  # pyright: ignore[reportArgumentType, reportUnknownVariableType, reportCallIssue]
-    return IntegerAttr(wrapped(value, dtype), element)  # pyright: ignore[reportArgumentType, reportUnknownVariableType, reportCallIssue]
+        return FloatAttr(float(value), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return IntegerAttr(wrapped(value, dtype), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 def constant(value: bool | float, element: Attribute) -> IntegerAttr | FloatAttr:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
-import torch._prims  # registers prims.convert_element_type
+import torch._prims  # pyright: ignore[reportUnusedImport]  # registers torch.ops.prims
 from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
