@@ -18,7 +18,7 @@ from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.model.target import get_target
 from lpu_mlir.options import Options, make_options
 from lpu_mlir.pipeline import PipelineError, run_stages, stages
-from lpu_mlir.report import Report
+from lpu_mlir.report import begin_graph
 from lpu_mlir.reproducer import write_reproducer
 from lpu_mlir.runtime.executable import Executable, Signature
 from lpu_mlir.runtime.program import Program
@@ -46,28 +46,7 @@ def lpu_mlir(
 
     The graph of the backward pass, if there is one, is compiled when it first runs.
     """
-    return _compile(gm, example_inputs, make_options(mode, options), None)
-
-
-def reporting_backend(report: Report) -> Callable[..., Any]:
-    """The backend of one explained call: it also tells `report` what it does."""
-
-    def explained(
-        gm: fx.GraphModule,
-        example_inputs: Sequence[Any],
-        *,
-        mode: str | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> Callable[..., Any]:
-        return _compile(gm, example_inputs, make_options(mode, options), report)
-
-    return explained
-
-
-def _compile(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options, report: Report | None
-) -> Callable[..., Any]:
-    compiler = partial(_compile_boxed, options=options, report=report)
+    compiler = partial(_compile_boxed, options=make_options(mode, options))
     make: Any = aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,
@@ -86,10 +65,10 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
 
 
 def _compile_boxed(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options, report: Report | None
+    gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options
 ) -> Callable[[list[Any]], list[Any]]:
     """A plain function: torch.compiler.disable, which wraps it, loses the attributes of objects."""
-    executable = compile_fx(gm, example_inputs, options, report)
+    executable = compile_fx(gm, example_inputs, options)
 
     def run(inputs: list[Any]) -> list[Any]:
         return executable(inputs)
@@ -102,7 +81,6 @@ def compile_fx(
     gm: fx.GraphModule,
     example_inputs: Sequence[Any],
     options: Options | None = None,
-    report: Report | None = None,
 ) -> Executable:
     """Compiles a functional graph of ATen operators to a boxed callable.
 
@@ -112,21 +90,20 @@ def compile_fx(
     options = options or Options()
     target = get_target(options.target)
     params = InterpreterParams(seed=options.seed, sram_bytes=target.sram_bytes)
-    log = report.new_graph() if report is not None else None
+    record = begin_graph()
     # AOTAutograd may call with fake tensors switched on: constants made now would be fake.
     with unset_fake_temporarily():
         start = perf_counter()
         graph = import_graph(gm, fallback=options.fallback)
-        if log is not None:
-            log.imported(gm, graph.module, perf_counter() - start)
+        record.imported(gm, graph.module, perf_counter() - start)
         signature = Signature(graph)
         todo = stages(target)
         try:
-            run_stages(
-                graph.module, todo, verify=options.verify, observe=log.lowered if log else None
-            )
+            run_stages(graph.module, todo, verify=options.verify, observe=record.lowered)
         except PipelineError as error:
             again = partial(import_graph, gm, fallback=options.fallback)
             raise write_reproducer(lambda: again().module, todo, error) from error
+        start = perf_counter()
         program = Program(graph.module, params)
-        return Executable(signature, program, log.ran if log is not None else None)
+        record.prepared(perf_counter() - start)
+        return Executable(signature, program, record.ran)

@@ -7,8 +7,10 @@ import operator
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from contextvars import ContextVar, Token
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import fx
@@ -18,6 +20,9 @@ from xdsl.dialects.builtin import ModuleOp
 from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
 from lpu_mlir.pipeline import Stage
 from lpu_mlir.runtime.program import KernelUse, RunStats
+
+_OPEN: ContextVar[Report | None] = ContextVar("open report", default=None)
+"""The report that is open in this thread, innermost if several are."""
 
 
 @dataclass(frozen=True)
@@ -46,32 +51,51 @@ class KernelReport:
     dram_written: int
 
 
-class GraphReport:
-    """One compiled graph: filled while it is compiled and whenever it runs."""
+class CompiledGraph:
+    """What is known of a graph since it was compiled."""
 
-    def __init__(self, name: str):
-        self.name = name
+    def __init__(self, keep_ir: bool):
         self.native_ops = 0
         self.fallbacks: list[Fallback] = []
         self.stages: dict[str, str] = {}
-        """The IR after each stage, "import" first."""
+        """The IR after each stage, "import" first; nothing without `keep_ir`."""
         self.seconds: dict[str, float] = {}
-        self.runs = 0
-        self.peak_bytes = 0
-        self._kernels: dict[str, KernelUse] = {}
-        self._lock = threading.Lock()
+        """What each stage took, "import" first and "prepare", the making of closures, last."""
+        self._keep_ir = keep_ir
 
-    # --- filled by the compiler -------------------------------------------------------------
     def imported(self, gm: fx.GraphModule, module: ModuleOp, seconds: float) -> None:
         self.fallbacks = list(find_fallbacks(module))
         host = sum(fallback.count for fallback in self.fallbacks)
         self.native_ops = sum(map(makes_tensors, gm.graph.nodes)) - host
-        self.stages["import"] = str(module)
-        self.seconds["import"] = seconds
+        self._staged("import", module, seconds)
 
     def lowered(self, stage: Stage, module: ModuleOp, seconds: float) -> None:
-        self.stages[stage.name] = str(module)
-        self.seconds[stage.name] = seconds
+        self._staged(stage.name, module, seconds)
+
+    def _staged(self, name: str, module: ModuleOp, seconds: float) -> None:
+        self.seconds[name] = seconds
+        if self._keep_ir:
+            self.stages[name] = str(module)
+
+    def prepared(self, seconds: float) -> None:
+        self.seconds["prepare"] = seconds
+
+    def ran(self, stats: RunStats) -> None:
+        """Tells the report that is open in this thread, if one is."""
+        report = _OPEN.get()
+        if report is not None:
+            report.graph(self).ran(stats)
+
+
+class GraphReport:
+    """What one compiled graph did while a report was open."""
+
+    def __init__(self, name: str, compiled: CompiledGraph):
+        self.name, self.compiled = name, compiled
+        self.runs = 0
+        self.peak_bytes = 0
+        self._kernels: dict[str, KernelUse] = {}
+        self._lock = threading.Lock()
 
     def ran(self, stats: RunStats) -> None:
         with self._lock:
@@ -83,7 +107,19 @@ class GraphReport:
                 total.dram_read += use.dram_read
                 total.dram_written += use.dram_written
 
-    # --- read by the user -------------------------------------------------------------------
+    @property
+    def native_ops(self) -> int:
+        return self.compiled.native_ops
+
+    @property
+    def fallbacks(self) -> list[Fallback]:
+        return self.compiled.fallbacks
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """What each stage of the compiler took."""
+        return self.compiled.seconds
+
     @property
     def kernels(self) -> list[KernelReport]:
         """The kernels that ran, in the order of their first launch."""
@@ -94,10 +130,13 @@ class GraphReport:
             ]
 
     def ir(self, stage: str) -> str:
-        """The IR after a stage; KeyError lists the stages."""
-        if stage not in self.stages:
-            raise KeyError(f"no stage '{stage}', expected one of {', '.join(self.stages)}")
-        return self.stages[stage]
+        """The IR after a stage; KeyError lists the stages that there are."""
+        stages = self.compiled.stages
+        if not stages:
+            raise KeyError(f"{self.name} was compiled before the report was opened: no IR was kept")
+        if stage not in stages:
+            raise KeyError(f"no stage '{stage}', expected one of {', '.join(stages)}")
+        return stages[stage]
 
 
 def makes_tensors(node: fx.Node) -> bool:
@@ -133,19 +172,48 @@ def find_fallbacks(module: ModuleOp) -> Iterable[Fallback]:
 
 @dataclass
 class Report:
-    """Everything about one explained call; `print` it, or read its fields.
+    """What this thread's calls of compiled functions did while the report was open.
 
-    All counts are of that call; bytes are what kernels moved between DRAM and cores.
+    ```python
+    with lpu_mlir.Report() as report:
+        compiled(x)
+        compiled(y)
+    print(report)
+    ```
+    All counts are sums over these calls; bytes are what kernels moved between DRAM and cores.
     """
 
     graphs: list[GraphReport] = field(default_factory=list[GraphReport])
+    """The graphs that were compiled or ran, in the order in which they came up."""
     graph_breaks: dict[str, int] = field(default_factory=dict[str, int])
     """Why Dynamo split the function, and how often."""
 
-    def new_graph(self) -> GraphReport:
-        graph = GraphReport(f"graph{len(self.graphs)}")
-        self.graphs.append(graph)
-        return graph
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._exit = ExitStack()
+
+    def __enter__(self) -> Self:
+        before = Counter[str](counters["graph_break"])
+        token = _OPEN.set(self)
+        self._exit.callback(self._close, before, token)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._exit.close()
+
+    def _close(self, before: Counter[str], token: Token[Report | None]) -> None:
+        _OPEN.reset(token)
+        found = Counter[str](counters["graph_break"]) - before
+        self.graph_breaks = dict(Counter[str](self.graph_breaks) + found)
+
+    def graph(self, compiled: CompiledGraph) -> GraphReport:
+        """The report of a compiled graph, made when it is first asked for."""
+        with self._lock:
+            for graph in self.graphs:
+                if graph.compiled is compiled:
+                    return graph
+            self.graphs.append(GraphReport(f"graph{len(self.graphs)}", compiled))
+            return self.graphs[-1]
 
     @property
     def native_ops(self) -> int:
@@ -183,7 +251,7 @@ class Report:
                     "native_ops": graph.native_ops,
                     "runs": graph.runs,
                     "peak_bytes": graph.peak_bytes,
-                    "compile_seconds": graph.seconds,
+                    "compile_seconds": dict(graph.seconds),
                 }
                 for graph in self.graphs
             ],
@@ -202,7 +270,7 @@ class Report:
             f"{_plural(len(self.graphs), 'graph')}, "
             f"{_plural(sum(self.graph_breaks.values()), 'graph break')}, "
             f"{self.native_ops} operators native, {host} on the host",
-            *(f"  break: {why} ({count}x)" for why, count in self.graph_breaks.items()),
+            *(f"  break: {_headline(why)} ({n}x)" for why, n in self.graph_breaks.items()),
             *map(_describe_fallback, self.fallbacks),
             f"{_plural(sum(k.launches for k in self.kernels), 'kernel launch', 'es')}, "
             f"{self.dram_bytes:,} bytes of DRAM traffic, "
@@ -214,6 +282,13 @@ class Report:
 
 def _plural(count: int, noun: str, ending: str = "s") -> str:
     return f"{count} {noun}{'' if count == 1 else ending}"
+
+
+def _headline(why: str) -> str:
+    """The first line of one of Dynamo's explanations, and the sentence that explains it."""
+    first, *rest = why.splitlines()
+    explanation = next((line for line in rest if "Explanation:" in line), "")
+    return f"{first}{explanation.replace('  Explanation:', ':')}"
 
 
 def _describe_fallback(fallback: Fallback) -> str:
@@ -240,16 +315,28 @@ def _kernel_table(kernels: Sequence[KernelReport]) -> list[str]:
 def explain(fn: Callable[..., Any], **compile_options: Any) -> Callable[..., Report]:
     """`explain(fn, **compile_options)(*args, **kwargs)` compiles `fn`, calls it once and reports.
 
-    `compile_options` are those of `torch.compile` without `backend`.
+    `compile_options` are those of `torch.compile` without `backend`.  To report on several calls,
+    or to use what they return, open a `Report` around them instead.
     """
-    from lpu_mlir.backend import reporting_backend
+    from lpu_mlir.backend import lpu_mlir
 
     def run(*args: Any, **kwargs: Any) -> Report:
-        report = Report()
-        before = Counter[str](counters["graph_break"])
+        def backend(*graph: Any, **options: Any) -> Callable[..., Any]:
+            """A function of its own, so that Dynamo compiles again what it has compiled before."""
+            return lpu_mlir(*graph, **options)
+
         make = cast("Callable[..., Any]", torch.compile)  # pyright: ignore[reportUnknownMemberType]
-        make(fn, backend=reporting_backend(report), **compile_options)(*args, **kwargs)
-        report.graph_breaks = dict(Counter[str](counters["graph_break"]) - before)
+        with Report() as report:
+            make(fn, backend=backend, **compile_options)(*args, **kwargs)
         return report
 
     return run
+
+
+def begin_graph() -> CompiledGraph:
+    """The record of a graph that is about to be compiled; it keeps IR if a report is open."""
+    report = _OPEN.get()
+    compiled = CompiledGraph(keep_ir=report is not None)
+    if report is not None:
+        report.graph(compiled)
+    return compiled

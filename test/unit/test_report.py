@@ -1,0 +1,102 @@
+"""Reports: what they count, over which calls, and what `explain` tells of a function."""
+
+import json
+import threading
+
+import pytest
+import torch
+
+import lpu_mlir
+
+
+def scaled_relu(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x) * 2
+
+
+def compiled_anew(fn):
+    torch._dynamo.reset()
+    return torch.compile(fn, backend="lpu_mlir", fullgraph=True)
+
+
+def test_explain_counts_one_call():
+    report = lpu_mlir.explain(scaled_relu, fullgraph=True)(torch.ones(4, 8))
+    [graph] = report.graphs
+    [kernel] = report.kernels
+    assert (graph.runs, kernel.launches) == (1, 1)
+    assert (kernel.dram_read, kernel.dram_written, report.dram_bytes) == (128, 128, 256)
+    assert (report.native_ops, report.fallbacks, report.graph_breaks) == (2, [], {})
+    assert "lpu_graph.pointwise" in report.ir("import")
+    assert "lpu_kernel.kernel" in report.ir("allocate-sram")
+    assert "1 graph, 0 graph breaks, 2 operators native, 0 on the host" in str(report)
+
+
+def test_explain_compiles_again():
+    first, second = (lpu_mlir.explain(scaled_relu)(torch.ones(4, 8)) for _ in range(2))
+    assert first.ir("import") == second.ir("import")
+
+
+def test_explain_names_fallbacks_and_breaks():
+    def fn(x):
+        y = x.sort().values
+        torch._dynamo.graph_break()
+        return y + 1
+
+    report = lpu_mlir.explain(fn)(torch.randn(4, 8))
+    assert len(report.graphs) == 2
+    assert sum(report.graph_breaks.values()) == 1
+    [fallback] = report.fallbacks
+    assert (fallback.op, fallback.overload) == ("aten.sort", "aten.sort.default")
+    assert (fallback.dtypes, fallback.shapes, fallback.count) == (("f32",), ("[4, 8]",), 1)
+    assert "test_report.py" in fallback.source
+    assert "host: aten.sort.default(f32[4, 8]) 1x at " in str(report)
+    assert "break: " in str(report)
+
+
+def test_report_sums_the_calls_inside_it():
+    fn = compiled_anew(scaled_relu)
+    with lpu_mlir.Report() as outer:
+        fn(torch.ones(4, 8))
+        with lpu_mlir.Report() as inner:
+            fn(torch.ones(4, 8))
+            fn(torch.ones(4, 8))
+    fn(torch.ones(4, 8))
+    assert [graph.runs for graph in outer.graphs] == [1]
+    assert [graph.runs for graph in inner.graphs] == [2]
+    assert inner.kernels[0].launches == 2
+    assert inner.dram_bytes == 2 * outer.dram_bytes
+
+
+def test_graph_compiled_before_the_report():
+    fn = compiled_anew(scaled_relu)
+    fn(torch.ones(4, 8))
+    with lpu_mlir.Report() as report:
+        fn(torch.ones(4, 8))
+    assert report.native_ops == 2
+    with pytest.raises(KeyError, match="compiled before the report was opened"):
+        report.ir("import")
+
+
+def test_report_is_of_its_thread():
+    fn = compiled_anew(scaled_relu)
+    fn(torch.ones(4, 8))
+    with lpu_mlir.Report() as report:
+        thread = threading.Thread(target=fn, args=(torch.ones(4, 8),))
+        thread.start()
+        thread.join()
+    assert report.graphs == []
+
+
+def test_no_such_stage():
+    report = lpu_mlir.explain(scaled_relu)(torch.ones(2))
+    with pytest.raises(KeyError, match="no stage 'fused', expected one of import, outline"):
+        report.ir("fused")
+
+
+def test_json():
+    report = lpu_mlir.explain(scaled_relu)(torch.ones(2))
+    summary = json.loads(report.to_json())
+    assert summary["kernels"] == [
+        {"name": "graph0.main_0", "launches": 1, "dram_read": 8, "dram_written": 8}
+    ]
+    assert summary["graphs"][0]["runs"] == 1
+    assert "import" in summary["graphs"][0]["compile_seconds"]
