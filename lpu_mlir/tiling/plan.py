@@ -78,7 +78,7 @@ def make_walk(nest: Nest, outs: Sequence[SSAValue], scalars: Scalars) -> Walk:
     if any(f.free - bound - every for f in scans(nest)):
         raise NotImplementedError("a scan inside a fold")
     walk = Walk(scanned, tuple(n for n in names if n in met_again))
-    if scanned and walk.ordered and walk.ordered != scanned[-1:]:
+    if any(name in walk.ordered[:-1] for name in scanned):
         raise NotImplementedError(f"a scan along {scanned} of what is scattered by {walk.ordered}")
     return walk
 

@@ -14,10 +14,11 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
 
 from lpu_mlir.dialects import lpu_kernel
 from lpu_mlir.dialects.expr import Expr
-from lpu_mlir.dialects.lpu import symbol_ranges, symbols
+from lpu_mlir.dialects.lpu import extents, strides, symbol_ranges, symbols
 from lpu_mlir.dialects.lpu_host import LaunchOp, ViewOp
 from lpu_mlir.dialects.lpu_loop import NestOp
 from lpu_mlir.model.target import Target, get_target
@@ -49,6 +50,13 @@ class KernelLowering:
         return kernels
 
     def lower(self, op: NestOp, name: str) -> lpu_kernel.KernelOp:
+        try:
+            require_distinct(op)
+            return self.kernel(op, name)
+        except (NotImplementedError, IndexError) as error:
+            op.emit_error(str(error), PassFailedException(str(error)))
+
+    def kernel(self, op: NestOp, name: str) -> lpu_kernel.KernelOp:
         scalars = Scalars(dict(symbol_ranges(self.function)))
         outs = list(op.outs)
         parts = cut_to_known(read(op, scalars), scalars)
@@ -88,6 +96,14 @@ class KernelLowering:
         launch = LaunchOp(kernel.sym_name.data, views, indices)
         launch.location = op.location
         Rewriter.replace_op(op, [*new, launch], [])
+
+
+def require_distinct(op: NestOp) -> None:
+    """Raise NotImplementedError for a destination with several indices for one element."""
+    for out in op.outs:
+        for extent, stride in zip(extents(out.type), strides(out.type), strict=True):
+            if stride == 0 and extent != 1:
+                raise NotImplementedError(f"a store to the expanded buffer {out.type}")
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,11 @@ BUILT: list[tuple[Operation, str]] = [
         'memref<64x4xf32, "shared_dram">, !lpu_kernel.tile<8xi64>',
     ),
     (
+        StoreOp(T, M, [N, 0], kind="add"),
+        "lpu_kernel.store add %t, %m[%n, 0] : !lpu_kernel.tile<8x4xf32>, "
+        'memref<64x4xf32, "shared_dram">',
+    ),
+    (
         RequestOp("ch", "each", M, [0, N], [1, 4], index_dim=0, index=N),
         "lpu_kernel.request @ch %m[0, %n] [1, 4] index 0 by %n to each : "
         'memref<64x4xf32, "shared_dram">, index',
@@ -87,6 +92,11 @@ BUILT: list[tuple[Operation, str]] = [
         SliceOp(T, [N, 0], [1, 4], tile_type(f32, [1, 4])),
         "%0 = lpu_kernel.slice %t[%n, 0] [1, 4] : !lpu_kernel.tile<8x4xf32> -> "
         "!lpu_kernel.tile<1x4xf32>",
+    ),
+    (
+        SliceOp(T, [N, 3], [8, 1], ROW, drop=[1]),
+        "%0 = lpu_kernel.slice %t[%n, 3] [8, 1] drop [1] : !lpu_kernel.tile<8x4xf32> -> "
+        "!lpu_kernel.tile<8xf32>",
     ),
     (
         FoldOp("add", T, [1], ROW),

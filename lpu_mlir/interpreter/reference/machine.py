@@ -16,7 +16,11 @@ from xdsl.utils.hints import isa
 
 from lpu_mlir.dialects.lpu_kernel import CHECK_ERRORS, KernelOp
 from lpu_mlir.interpreter.reference.arguments import bind_arguments
-from lpu_mlir.interpreter.reference.errors import ChannelError, SramCapacityError
+from lpu_mlir.interpreter.reference.errors import (
+    ChannelError,
+    OutOfBoundsError,
+    SramCapacityError,
+)
 from lpu_mlir.interpreter.reference.launch import (
     Frame,
     InterpreterParams,
@@ -87,9 +91,9 @@ class CompiledKernel:
         """
         Run the kernel on CPU tensors (any strides) and index values, in the order of its arguments.
 
-        Raises a HazardError at the first thing the LPU does not allow, TypeError or ValueError for
-        arguments that do not fit the kernel, and after the launch the exception of the first
-        failed check.
+        Raises TypeError or ValueError for arguments that do not fit the kernel, a HazardError at
+        the first thing the LPU does not allow, and after the launch the exception of the first
+        failed check: also where something was then accessed out of bounds.
         """
         tensors = self._check_arguments(args)
         self._check_sram(params)
@@ -98,12 +102,16 @@ class CompiledKernel:
         order = list(range(self._cores))
         if params.seed:
             random.Random(params.seed).shuffle(order)
-        with torch.no_grad():
-            for number, (top, cores) in enumerate(self._phases):
-                for argument in launch.arguments:
-                    if argument.accesses is not None:
-                        argument.accesses.reset()
-                self._run_phase(launch, number, top, cores, order, args)
+        try:
+            with torch.no_grad():
+                for number, (top, cores) in enumerate(self._phases):
+                    for argument in launch.arguments:
+                        if argument.accesses is not None:
+                            argument.accesses.reset()
+                    self._run_phase(launch, number, top, cores, order, args)
+        except OutOfBoundsError:
+            if not launch.failures:
+                raise
         if launch.failures:
             _, _, error, message = min(launch.failures, key=lambda failure: failure[:2])
             raise _ERRORS[error](message)
