@@ -94,31 +94,35 @@ BINARY = {
 }
 
 
+# One dtype of each kind that promotion and the kernels tell apart.
+PAIRED = (*FLOATS, torch.int64, torch.uint8, torch.bool)
+
+
 @pytest.mark.parametrize("name", BINARY)
 def test_binary_is_bit_equal_for_all_pairs_of_dtypes(name: str):
     function, ran = BINARY[name], 0
-    for left in DTYPES:
-        for right in DTYPES:
+    for left in PAIRED:
+        for right in PAIRED:
             x, y = sample(left, (5, 7), 1, special=True), sample(right, (7,), 2)
             if not right.is_floating_point:
                 y = torch.where(y == 0, torch.ones_like(y), y)
             if supported(function, x, y):
                 check(function, x, y, exact=True)
                 ran += 1
-    assert ran >= (len(INTEGERS) + 1) ** 2
+    assert ran >= 9
 
 
 @pytest.mark.parametrize("name", [n for n in BINARY if n not in ("fmax", "fmin")])
 @pytest.mark.parametrize("value", [0.1, 3.7, -2])
 def test_zero_dim_tensors_promote_and_round_as_in_eager(name: str, value: float):
     function, ran = BINARY[name], 0
-    for left in DTYPES:
+    for left in PAIRED:
         for right in (torch.float32, torch.bfloat16, torch.int64, torch.bool):
             x, y = sample(left, (5, 7), 1), torch.tensor(value, dtype=right)
             if (y != 0 or right.is_floating_point) and supported(function, x, y):
                 check(function, x, y, exact=True)
                 ran += 1
-    assert ran >= len(INTEGERS)
+    assert ran >= 3
 
 
 NUMBERS = {
@@ -190,7 +194,7 @@ def test_clamp(bounds: tuple[float | None, float | None]):
         if supported(lambda x: aten.clamp.default(x, *bounds), x):
             check(lambda x: aten.clamp.default(x, *bounds), x, exact=True)
     low, high = sample(torch.float32, (7,), 4), sample(torch.float64, (5, 1), 5)
-    check(lambda x: aten.clamp.Tensor(x, low, high), sample(torch.bfloat16, (5, 7)))
+    check(aten.clamp.Tensor, sample(torch.bfloat16, (5, 7)), low, high)
 
 
 def test_alpha_is_fused_in_f32():
