@@ -341,15 +341,21 @@ class Emitter(Writer):
                 level,
             )
         every = (*dims, *bound)
-        if isinstance(fold.body, Load | Fold) and set(fold.body.free) == set(every):
-            body = self.tile(fold.body, scope)
-            kept = tuple(n for n in body.dims if n not in bound)
-            if kept != dims:
-                body = TileValue(self.arranged(fold.body, every, scope, fold.body.type), every)
-        else:
+        body = self.folded_tile(fold, dims, scope)
+        if body is None:
             body = TileValue(self.arranged(fold.body, every, scope, fold.body.type), every)
         folded = [i for i, name in enumerate(body.dims) if name in bound]
         return self.add(lpu_kernel.FoldOp(fold.kind, body.value, folded, result, acc=acc), level)
+
+    def folded_tile(self, fold: Fold, dims: tuple[str, ...], scope: Scope) -> TileValue | None:
+        """The tile of a fold's body as it is, if a fold of it gives `dims` in their order."""
+        bound = {name for name, _ in fold.dims}
+        if not isinstance(fold.body, Load | Fold) or set(fold.body.free) != bound | set(dims):
+            return None
+        body = self.tile(fold.body, scope)
+        assert isinstance(body.value.type, TileType)
+        fits = body.value.type.element_type == fold.type
+        return body if fits and tuple(n for n in body.dims if n not in bound) == dims else None
 
     def arg_fold(self, fold: Fold, dims: tuple[str, ...], scope: Scope, level: int) -> TileValue:
         ((name, extent),) = fold.dims

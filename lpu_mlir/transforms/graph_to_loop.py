@@ -12,7 +12,7 @@ from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, ModuleOp, f32
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, ModuleOp, f32, i16
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -25,6 +25,7 @@ from lpu_mlir.dialects.lpu import (
     i1,
     scalar_type,
     symbol_ranges,
+    ui8,
 )
 from lpu_mlir.dialects.lpu_loop import Dim, indirect_name
 from lpu_mlir.nests.nest import Check, Nest, Store, write
@@ -202,7 +203,9 @@ def _convert(op: lpu_graph.ConvertOp, body: Body, point: Point) -> Node:
 
 
 def _wide(element: Attribute, kind: str) -> Attribute:
-    """The element type in which a reduction accumulates."""
+    """The element type in which a reduction accumulates; integers are compared with their sign."""
+    if element == ui8 and kind in ("max", "min"):
+        return i16
     half = isinstance(element, BFloat16Type | Float16Type)
     return f32 if half and kind in ("add", "mul") else element
 
@@ -234,7 +237,9 @@ def _arg_reduce(op: lpu_graph.ArgReduceOp, body: Body, point: Point) -> Node:
     if extent == 1:
         return body.scalars.index(Expr.const(0))
     name = body.scalars.fresh(extent)
+    element = element_type(op.input.type)
     value = body.load(op.input, _with_axis(point, dim, Expr.name(name)))
+    value = convert(body.scalars, value, element, _wide(element, op.kind.data))
     result = scalar_type(element_type(op.output.type))
     return body.scalars.fold(op.kind.data, [(name, extent)], value, result, "arg_fold")
 

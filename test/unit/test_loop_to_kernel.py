@@ -374,3 +374,28 @@ def test_refused_stores_say_why() -> None:
     }}"""
     with pytest.raises(PassFailedException, match="a store to the expanded buffer"):
         lower(text)
+
+
+# --- folds --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("add", [44, 6]), ("xor", [140, 0]), ("mul", [0, 6])]
+)
+def test_folds_of_unsigned_bytes_wrap(kind: str, expected: list[int]) -> None:
+    type, out = memref(3, 2, element="ui8"), memref(2, element="ui8")
+    text = f"""
+    func.func @main(%x: {type}, %y: {out}) {{
+      lpu_loop.nest [d0 = 2] outs(%y : {out}) {{
+        %0 = lpu_loop.fold "{kind}" [r0 = 3] : i8 {{
+          %1 = lpu_loop.load %x[r0, d0] : {type}
+          lpu_loop.yield %1 : i8
+        }}
+        lpu_loop.store "replace" %0, %y[d0] : i8, {out}
+      }}
+      func.return
+    }}"""
+    x = torch.tensor([[200, 1], [16, 2], [84, 3]], dtype=torch.uint8)
+    y = torch.zeros(2, dtype=torch.uint8)
+    run(text, x, y)
+    assert y.tolist() == expected
