@@ -393,10 +393,10 @@ def memref_type(
 @cache
 def extents(type: Attribute) -> tuple[Expr, ...]:
     """The extents of a tensor or memref type; VerifyException if it does not say them all."""
+    symbolic = _symbolic_extents(type)
     if not isinstance(type, TensorType | MemRefType):
         raise TypeError(f"expected a tensor or memref type, got {type}")
     static = type.get_shape()
-    symbolic = _symbolic_extents(type)
     if symbolic is None:
         if DYNAMIC_INDEX in static:
             raise VerifyException(f"{type} has a dynamic dimension but no symbolic extents")
@@ -543,8 +543,8 @@ def _operand_numbers(attr: Attribute) -> Iterator[int]:
             for value in attr.data.values():
                 yield from _operand_numbers(value)
         case ArrayAttr():
-            for value in attr:  # pyright: ignore[reportUnknownVariableType]
-                yield from _operand_numbers(value)  # pyright: ignore[reportUnknownArgumentType]
+            for value in attr:
+                yield from _operand_numbers(value)
         case _:
             pass
 

@@ -20,12 +20,14 @@ memrefs) that the stores go to; a result is its `outs` operand with the stores a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import pairwise
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import I64, IntegerType, MemRefType, StringAttr, TensorType
-from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -77,6 +79,10 @@ STORES = ("replace", "add")
 CHECKS = ("IndexError", "ZeroDivisionError", "RuntimeError")
 
 
+_DIM = re.compile(r"[drt]\d+")
+"""Names of dims: of nests, of folds, and those handed out while expressions are rewritten."""
+
+
 def indirect_name(position: int) -> str:
     """The name by which an index expression refers to its operation's n-th index operand."""
     return f"_{position}"
@@ -115,31 +121,51 @@ class LoopOp(IRDLOperation):
     def expect_kind(self, kind: str, known: Sequence[str]) -> None:
         self.expect(kind in known, f"unknown kind '{kind}', expected one of {', '.join(known)}")
 
-    def dims_in_scope(self) -> AbstractSet[str]:
-        """Names of the dims of the nest and of the folds around this operation."""
-        names: set[str] = set()
+    def dims_in_scope(self) -> dict[str, Expr]:
+        """The dims of the nest and of the folds around this operation, and their extents."""
+        dims: dict[str, Expr] = {}
         parent = self.parent_op()
         while parent is not None:
             if isinstance(parent, NestOp | FoldOp | ArgFoldOp | ScanOp):
-                names |= {name for name, _ in parent.dims.data}
+                dims.update(parent.dims.data)
             if isinstance(parent, NestOp):
-                return names
+                return dims
             parent = parent.parent_op()
         raise VerifyException(f"{self.name}: must be inside lpu_loop.nest")
 
-    def expect_names(self, exprs: Sequence[Expr], indirect: int) -> None:
-        """Every dim-like name must be in scope; other names are symbols of the function."""
-        known = self.dims_in_scope() | {indirect_name(i) for i in range(indirect)}
+    def expect_names(
+        self, exprs: Sequence[Expr], known: Collection[str], indirect: int = 0
+    ) -> None:
+        """Every dim-like name must be known; other names are symbols of the function."""
+        indices = {indirect_name(i) for i in range(indirect)}
         for expr in exprs:
-            for name in expr.names() - known:
-                unknown = name.startswith("_") or name.rstrip("0123456789") in ("d", "r")
-                self.expect(not unknown, f"'{name}' in [{expr}] is no dim or index in scope")
+            for name in expr.names() - indices - set(known):
+                self.expect(
+                    not name.startswith("_") and not _DIM.fullmatch(name),
+                    f"'{name}' in [{expr}] is no dim or index in scope",
+                )
 
-    def expect_yields(self, region: Region, expected: Attribute) -> None:
+    def expect_dims(self, dims: Sequence[Dim], letter: str, outer: Collection[str]) -> None:
+        """Dims are named by a letter and a number; their extents are known outside."""
+        names = [name for name, _ in dims]
+        self.expect(len(set(names)) == len(names), f"dims {names} are not distinct")
+        for name, extent in dims:
+            well_named = name[0] == letter and _DIM.fullmatch(name) is not None
+            self.expect(well_named, f"dim '{name}' must be named {letter}0, {letter}1, …")
+            self.expect((extent.constant() or 0) >= 0, f"dim '{name}' has extent {extent}")
+        self.expect_names([extent for _, extent in dims], outer)
+
+    def expect_yield(self, region: Region) -> Attribute:
+        """The type of what a region without arguments yields."""
+        self.expect(not region.block.args, "a region takes no arguments")
         last = region.block.last_op
         if not isinstance(last, YieldOp):
             raise VerifyException(f"{self.name}: a region must end in lpu_loop.yield")
-        self.expect(last.value.type == expected, f"yields {last.value.type}, expected {expected}")
+        return last.value.type
+
+    def expect_yields(self, region: Region, expected: Attribute) -> None:
+        yielded = self.expect_yield(region)
+        self.expect(yielded == expected, f"yields {yielded}, expected {expected}")
 
 
 # --- tensors ------------------------------------------------------------------------------------
@@ -177,6 +203,15 @@ class WriteBackOp(LoopOp):
     def __init__(self, value: SSAValue, target: SSAValue):
         super().__init__(operands=[value, target])
 
+    def verify_(self) -> None:
+        self.expect(
+            self.value.type == self.target.type,
+            f"value {self.value.type} and target {self.target.type} differ",
+        )
+        self.expect(
+            isinstance(self.target.owner, Block), "the target must be an argument of the function"
+        )
+
 
 @irdl_op_definition
 class NestOp(LoopOp):
@@ -208,9 +243,12 @@ class NestOp(LoopOp):
         )
 
     def verify_(self) -> None:
-        names = [name for name, _ in self.dims.data]
-        self.expect(len(set(names)) == len(names), f"dims {names} are not distinct")
+        self.expect_dims(self.dims.data, "d", ())
+        self.expect(not self.body.block.args, "the body takes no arguments")
+        self.expect(len(set(self.outs)) == len(self.outs), "the operands in outs must differ")
         on_tensors = all(isinstance(out.type, TensorType) for out in self.outs)
+        on_memrefs = all(isinstance(out.type, MemRefType) for out in self.outs)
+        self.expect(on_tensors or on_memrefs, "outs must be all tensors or all memrefs")
         expected = [out.type for out in self.outs] if on_tensors else []
         self.expect(
             [r.type for r in self.outputs] == expected,
@@ -289,7 +327,7 @@ class AccessOp(LoopOp):
             len(self.index.data) == rank,
             f"{len(self.index.data)} index expressions for {self.target.type} of rank {rank}",
         )
-        self.expect_names(self.index.data, len(self.indirect))
+        self.expect_names(self.index.data, self.dims_in_scope(), len(self.indirect))
 
 
 @irdl_op_definition
@@ -410,7 +448,7 @@ class IndexOp(LoopOp):
         super().__init__(properties={"value": ExprAttr(value)}, result_types=[i64])
 
     def verify_(self) -> None:
-        self.expect_names([self.value.data], 0)
+        self.expect_names([self.value.data], self.dims_in_scope())
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.value.data} : i64")
@@ -419,7 +457,7 @@ class IndexOp(LoopOp):
     def parse(cls, parser: Parser) -> IndexOp:
         value = parse_expr(parser)
         parser.parse_punctuation(":")
-        parser.parse_type()
+        parser.parse_characters("i64")
         return IndexOp(value)
 
 
@@ -442,6 +480,7 @@ class RegionOverDims(LoopOp):
     def verify_dims(self, known: Sequence[str]) -> None:
         self.expect_kind(self.kind.data, known)
         outer = self.dims_in_scope()
+        self.expect_dims(self.dims.data, "r", outer)
         for name, _ in self.dims.data:
             self.expect(name not in outer, f"dim '{name}' hides one around it")
 
@@ -470,6 +509,10 @@ class FoldOp(RegionOverDims):
     def verify_(self) -> None:
         self.verify_dims(FOLDS)
         self.expect_yields(self.body, self.output.type)
+        result: Attribute = self.output.type
+        bits = self.kind.data in ("and", "or", "xor")
+        message = f"'{self.kind.data}' is not defined on {result}"
+        self.expect(not bits or isinstance(result, IntegerType), message)
 
     @classmethod
     def parse(cls, parser: Parser) -> FoldOp:
@@ -492,6 +535,7 @@ class ArgFoldOp(RegionOverDims):
         self.verify_dims(("max", "min"))
         self.expect(len(self.dims.data) == 1, "takes one dim")
         self.expect(self.output.type == i64, f"gives {self.output.type}, expected i64")
+        self.expect_yield(self.body)
 
     @classmethod
     def parse(cls, parser: Parser) -> ArgFoldOp:
@@ -518,9 +562,11 @@ class ScanOp(RegionOverDims):
     def verify_(self) -> None:
         self.verify_dims(SCANS)
         self.expect(len(self.dims.data) == 1, "takes one dim")
-        self.expect(
-            self.along.data in self.dims_in_scope(), f"'{self.along.data}' is no dim in scope"
-        )
+        extent = self.dims_in_scope().get(self.along.data)
+        if extent is None:
+            raise VerifyException(f"{self.name}: '{self.along.data}' is no dim in scope")
+        ((name, own),) = self.dims.data
+        self.expect(own == extent, f"'{name}' has extent {own}, '{self.along.data}' has {extent}")
         self.expect_yields(self.body, self.output.type)
 
     def print_clause(self, printer: Printer) -> None:
@@ -565,7 +611,11 @@ class PiecesOp(LoopOp):
     def verify_(self) -> None:
         needed = len(self.bounds.data) + 1
         self.expect(len(self.pieces) == needed, f"needs {needed} regions, got {len(self.pieces)}")
-        self.expect_names([self.position.data], 0)
+        bounds = self.bounds.data
+        self.expect_names([self.position.data, *bounds], self.dims_in_scope())
+        for before, after in pairwise(bounds):
+            ascends = ((after - before).constant() or 0) >= 0
+            self.expect(ascends, f"bound {after} follows {before}")
         for piece in self.pieces:
             self.expect_yields(piece, self.output.type)
 
@@ -613,6 +663,7 @@ class CheckOp(LoopOp):
 
     def verify_(self) -> None:
         self.expect_kind(self.error.data, CHECKS)
+        self.expect(isinstance(self.parent_op(), NestOp), "must stand directly in a nest")
 
 
 @irdl_op_definition
