@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
-import torch
 from torch import fx
-from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from lpu_mlir.frontend import import_graph
+from lpu_mlir.frontend.decompositions import decompositions
 from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.model.target import get_target
 from lpu_mlir.options import Options, make_options
@@ -22,17 +21,6 @@ from lpu_mlir.report import begin_graph
 from lpu_mlir.reproducer import write_reproducer
 from lpu_mlir.runtime.executable import Executable, Signature
 from lpu_mlir.runtime.program import Program
-
-aten = torch.ops.aten
-
-KEPT: Sequence[Any] = (
-    # One rounding instead of two in half precision.
-    aten.baddbmm.default,
-    # Products that accumulate in f32, instead of sums of rounded products.
-    aten.dot.default,
-    aten.mv.default,
-)
-"""Operators that PyTorch would decompose and that are translated as they are."""
 
 
 def lpu_mlir(
@@ -55,13 +43,6 @@ def lpu_mlir(
         keep_inference_input_mutations=True,
     )
     return make(gm, example_inputs)
-
-
-@cache
-def decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """PyTorch's decompositions to core ATen without those of the operators we keep."""
-    table = cast("dict[Any, Callable[..., Any]]", dict(core_aten_decompositions()))
-    return {op: rule for op, rule in table.items() if op not in KEPT}
 
 
 def _compile_boxed(

@@ -192,8 +192,8 @@ _POWERS: Mapping[int | float, Callable[[GraphBuilder, SSAValue], SSAValue]] = {
 }
 
 
-def fma(b: GraphBuilder, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
-    return b.pointwise("fma", *[b.convert(v, b.dtype) for v in (x, y, z)])
+def fma(b: GraphBuilder, x: Operand, y: Operand, z: Operand) -> SSAValue:
+    return b.pointwise("fma", *[b.operand(v, b.dtype) for v in (x, y, z)])
 
 
 # --- selection ----------------------------------------------------------------------------------

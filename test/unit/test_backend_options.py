@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from lpu_mlir.backend import compile_fx, decompositions, lpu_mlir
+from lpu_mlir.backend import compile_fx, lpu_mlir
 from lpu_mlir.options import CHOICES, MODES, Options, make_options
 
 
@@ -61,11 +61,6 @@ def test_wrong_option_reaches_the_user():
     compiled = torch.compile(lambda x: x + 1, backend=lpu_mlir, options={"typo": 1})
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="unknown option 'typo'"):
         compiled(torch.ones(2))
-
-
-def test_kept_operators_are_not_decomposed():
-    assert torch.ops.aten.baddbmm.default not in decompositions()
-    assert torch.ops.aten.silu.default in decompositions()
 
 
 @pytest.mark.parametrize("verify", [False, True])

@@ -220,6 +220,7 @@ def test_fused_multiply_add():
     x, y, z = (sample(torch.float32, (5,), seed) for seed in range(3))
     graph = check(torch.ops.prims.fma.default, x, y, z)
     assert len(list(graph.func.body.block.ops)) == 2
+    check(lambda x, y: torch.ops.prims.fma.default(x, 0.5, y), x, y)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (1, 1), (2, 3)])
