@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -10,6 +11,7 @@ from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr, product
 from lpu_mlir.frontend.builder import GraphBuilder, Tensors, Term, dtype_of, rank, shape_of
+from lpu_mlir.frontend.errors import NotNative
 from lpu_mlir.frontend.types import opmath
 
 aten = torch.ops.aten
@@ -298,6 +300,69 @@ def batch_norm_inference(
     return out, *[b.full(0, d, [0]) for d in b.result_dtypes[1:]]
 
 
+def batch_norm_training(
+    b: GraphBuilder,
+    x: SSAValue,
+    weight: SSAValue | None,
+    bias: SSAValue | None,
+    running_mean: SSAValue,
+    running_var: SSAValue,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Tensors:
+    """(normalised, mean, reciprocal standard deviation, new running mean, new running variance)."""
+    if not training:
+        raise NotNative("batch normalisation with running statistics in its training form")
+    dtype = opmath(dtype_of(x))
+    dims = [dim for dim in range(rank(x)) if dim != 1]
+    channels, n = shape_of(x)[1], count(x, dims)
+    wide = Term(b, b.convert(x, dtype))
+    average, squares = _moments(b, wide, dims)
+    scale = (squares / n + eps).apply("rsqrt")
+    per_channel = [channels, *[Expr.const(1)] * (rank(x) - 2)]
+    out = _affine(b, (wide - average) * scale, weight, bias, per_channel).to(b.dtype).value
+    flat = [Term(b, b.reshape(t.value, [channels])) for t in (average, scale, squares)]
+    unbiased = flat[2] / Term(b, b.number(n - 1, dtype))
+    moved = [
+        Term(b, b.convert(old, dtype)) * (1 - momentum) + new * momentum
+        for old, new in ((running_mean, flat[0]), (running_var, unbiased))
+    ]
+    rest = zip((*flat[:2], *moved), b.result_dtypes[1:], strict=True)
+    return out, *[term.to(kind).value for term, kind in rest]
+
+
+# --- norms --------------------------------------------------------------------------------------
+
+
+def vector_norm(
+    b: GraphBuilder,
+    x: SSAValue,
+    order: float = 2,
+    dims: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> SSAValue:
+    """(sum of |x|^order)^(1 / order), and its limits for orders of 0 and infinity."""
+    size = Term(b, b.convert(b.convert(x, b.dtype), opmath(b.dtype))).apply("abs")
+
+    def total(kind: str, term: Term) -> Term:
+        return Term(b, reduced(b, kind, term.value, dims, keepdim))
+
+    if order in (math.inf, -math.inf):
+        result = total("max" if order > 0 else "min", size)
+    elif order == 0:
+        result = total("add", size.apply("ne", 0).to(opmath(b.dtype)))
+    elif order == 1:
+        result = total("add", size)
+    elif order == 2:
+        result = total("add", size * size).apply("sqrt")
+    else:
+        result = total("add", size.apply("pow", order)).apply("pow", 1 / order)
+    return result.to(b.dtype).value
+
+
 HANDLERS: Mapping[Any, Handler] = {
     aten.sum.default: whole(accumulation("add")),
     aten.sum.dim_IntList: accumulation("add"),
@@ -328,4 +393,6 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.native_layer_norm.default: layer_norm,
     aten.native_group_norm.default: group_norm,
     aten._native_batch_norm_legit_no_training.default: batch_norm_inference,
+    aten._native_batch_norm_legit_functional.default: batch_norm_training,
+    aten.linalg_vector_norm.default: vector_norm,
 }

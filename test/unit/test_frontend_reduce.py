@@ -144,6 +144,29 @@ def test_batch_norm_inference(shape: tuple[int, ...], affine: bool):
     check(function, x, mean, var, *parameters)
 
 
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 4, 5)])
+@pytest.mark.parametrize("affine", [False, True])
+def test_batch_norm_training(shape: tuple[int, ...], affine: bool):
+    x, mean = sample(torch.float32, shape), sample(torch.float32, (3,), 1)
+    var = sample(torch.float32, (3,), 2).abs()
+    parameters = [sample(torch.float32, (3,), seed) for seed in (3, 4)] if affine else []
+
+    def function(x, mean, var, *affine):
+        weight, bias = affine or (None, None)
+        norm = aten._native_batch_norm_legit_functional.default
+        return norm(x, weight, bias, mean, var, True, 0.1, 1e-5)
+
+    check(function, x, mean, var, *parameters)
+
+
+@pytest.mark.parametrize("order", [2, 1, 0, 3, 0.5, float("inf"), -float("inf")])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_vector_norm(order: float, dtype: torch.dtype):
+    x = sample(dtype, (3, 4))
+    check(lambda x: aten.linalg_vector_norm.default(x, order), x, **tolerance(dtype))
+    check(lambda x: aten.linalg_vector_norm.default(x, order, [1], True), x, **tolerance(dtype))
+
+
 @pytest.mark.parametrize(
     "function",
     [
