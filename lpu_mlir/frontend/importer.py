@@ -396,6 +396,8 @@ class _Importer:
         types = self._results(node, val)
         numbers = {id(v): self._number(node, v) for v in _flat(val) if isinstance(v, _SYMBOLIC)}
         binds = [n.lhs if isinstance(n, Comparison) else n for n in numbers.values()]
+        if not all(isinstance(symbol, Expr) for symbol in binds):
+            raise self._unsupported(node, f"{reason}, and one of its results is no number")
         self._check_bound(node, types, binds)
         try:
             operands, arguments = encode_arguments(args, kwargs)
@@ -445,22 +447,27 @@ class _Importer:
     def assert_scalar(self, node: fx.Node) -> None:
         """Dropped where it holds for all extents, otherwise checked outside."""
         condition = self._value(node.args[0])
-        if not (condition is True or self._holds(condition)):
+        if not (
+            condition is True or (isinstance(condition, Comparison) and self._holds(condition))
+        ):
             self._host_call(node, None, [condition, node.args[1]], {}, "an assertion on extents")
         self.environment[node] = None
 
-    def _comparison(self, condition: torch.SymBool) -> Comparison:
-        """A SymBool as a comparison of two expressions; ValueError if it is none."""
+    def _comparison(self, condition: torch.SymBool) -> Comparison | bool | torch.SymBool:
+        """A SymBool as a comparison of two expressions; itself if it is none."""
         relation = sym_node(condition).expr
         kind = RELATIONS.get(type(relation).__name__)
         if kind is None:
-            raise ValueError(f"a condition {relation}")
+            return bool(relation) if relation in (True, False) else condition
         self.symbols.declare(sym_node(condition))
         sides = (from_sympy(arg) for arg in relation.args)
         lhs, rhs = (side.substitute(self.symbols.aliases) for side in sides)
         return Comparison(kind, lhs, rhs)
 
-    def _holds(self, condition: Comparison) -> bool:
+    def _holds(self, condition: Any) -> bool:
+        """Whether a condition is a comparison that no size of an input can make false."""
+        if not isinstance(condition, Comparison):
+            return False
         lhs, rhs = condition.lhs, condition.rhs
         if condition.kind == "le":
             lhs, rhs = rhs, lhs

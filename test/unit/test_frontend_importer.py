@@ -271,6 +271,12 @@ def _asserting(n):
     return torch.ones(count)
 
 
+def test_booleans_read_by_python():
+    graph = check(lambda x: (x.item(), torch.ones(2)), torch.tensor(True), mode="symbolic",
+                  native=False)  # fmt: skip
+    assert kinds(graph) == ["condition", "result"]
+
+
 def arguments() -> Sequence[object]:
     return [
         None, True, False, 7, -(2**40), 2.5, float("-inf"), "text", 1 + 2j, [1, 2], [], [None, 3],
