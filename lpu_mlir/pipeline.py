@@ -26,6 +26,7 @@ from lpu_mlir.transforms.loop_to_kernel import LoopToKernelPass
 from lpu_mlir.transforms.outline import OutlinePass
 from lpu_mlir.transforms.plan_memory import PlanMemoryPass
 from lpu_mlir.transforms.split_movement import SplitMovementPass
+from lpu_mlir.transforms.split_reductions import SplitReductionsPass
 from lpu_mlir.transforms.verify_dominance import check_dominance
 
 
@@ -58,6 +59,7 @@ def stages(target: Target) -> tuple[Stage, ...]:
         Stage("loop", GraphToLoopPass(), "views become index expressions, the rest nests"),
         Stage("loop", FusePass(target.launch_bytes), "join nests where that moves fewer bytes"),
         Stage("loop", DeadCodeElimination(), "what was fused into all its readers is gone"),
+        Stage("loop", SplitReductionsPass(target.cores), "large sums run on all cores"),
         Stage("loop", BufferizePass(), "choose destinations; caches are written in place"),
         Stage("loop", PlanMemoryPass(), "all intermediates of a function in one arena"),
         # lpu_kernel: cores, tiles, data movement

@@ -15,6 +15,7 @@ PASSES = {
     "outline": "lpu_mlir.transforms.outline:OutlinePass",
     "plan-memory": "lpu_mlir.transforms.plan_memory:PlanMemoryPass",
     "split-movement": "lpu_mlir.transforms.split_movement:SplitMovementPass",
+    "split-reductions": "lpu_mlir.transforms.split_reductions:SplitReductionsPass",
     "verify-dominance": "lpu_mlir.transforms.verify_dominance:VerifyDominancePass",
     "verify-level": "lpu_mlir.transforms.verify_level:VerifyLevelPass",
 }
