@@ -129,6 +129,8 @@ def _at_least_1d(b: GraphBuilder, x: SSAValue) -> SSAValue:
 def gather(
     b: GraphBuilder, x: SSAValue, dim: int, index: SSAValue, *, sparse_grad: bool = False
 ) -> SSAValue:
+    if any(extent == 0 for extent in b.shape):
+        return b.full(0, b.dtype, b.shape)  # then PyTorch takes an index of any rank
     x, index = _at_least_1d(b, x), _at_least_1d(b, index)
     axes = list(range(rank(x)))
     return b.reshape(b.gather(x, _grid(b, index, dim % rank(x)), axes, 0), b.shape)
@@ -142,6 +144,8 @@ def scatter(kind: str) -> Handler:
     ) -> SSAValue:
         if kind == "add" and b.dtype == torch.bool:
             raise NotNative("accumulating booleans")
+        if any(extent == 0 for extent in shape_of(index)):
+            return x  # then PyTorch takes an index of any rank
         x, index = _at_least_1d(b, x), _at_least_1d(b, index)
         shape = shape_of(index)
         if isinstance(source, SSAValue):
