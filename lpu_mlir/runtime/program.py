@@ -6,8 +6,10 @@ number of threads may run one program at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, TypeAlias
 
 import torch
@@ -53,6 +55,8 @@ class RunStats:
     peak_bytes: int = 0
     """The most bytes that arenas held at once."""
     arena_bytes: int = 0
+    seconds: float = 0.0
+    """Wall time."""
 
     def add_launch(self, name: str, dram_read: int, dram_written: int) -> None:
         use = self.kernels.setdefault(name, KernelUse())
@@ -142,8 +146,9 @@ class Program:
     def run(
         self, arguments: Sequence[Tensor], symbols: Symbols, memory: Memory, entry: str = "main"
     ) -> tuple[list[Tensor], RunStats]:
-        stats = RunStats()
+        stats, start = RunStats(), perf_counter()
         returned = self.functions[entry].call(Run(symbols, memory, stats), arguments)
+        stats.seconds = perf_counter() - start
         return returned, stats
 
 
@@ -234,6 +239,18 @@ def _view(b: _Builder, op: lpu_host.ViewOp) -> Step:
     return step
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keeps PyTorch from sharing work among threads: on tiles, waking these costs far more than
+    the arithmetic, and most of all on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _launch(b: _Builder, op: lpu_host.LaunchOp) -> Step:
     kernel = b.program.kernels[op.kernel.string_value()]
     name, params = kernel.name, b.program.params
@@ -242,7 +259,8 @@ def _launch(b: _Builder, op: lpu_host.LaunchOp) -> Step:
     def step(frame: Frame) -> None:
         run = frame.run
         arguments = [frame.values[slot] for slot in buffers]
-        moved = kernel.launch([*arguments, *indices(run.symbols)], run.memory, params)
+        with one_thread():
+            moved = kernel.launch([*arguments, *indices(run.symbols)], run.memory, params)
         run.stats.add_launch(name, moved.dram_read, moved.dram_written)
 
     return step

@@ -25,7 +25,7 @@ from lpu_mlir.dialects.expr import Expr, Range
 from lpu_mlir.dialects.lpu import element_bytes
 from lpu_mlir.model.target import Target
 from lpu_mlir.nests.nest import Nest
-from lpu_mlir.nests.scalar import Fold, Index, Load, Node, Op, Scalars, as_contraction
+from lpu_mlir.nests.scalar import Fold, Index, Load, Node, Op, Pieces, Scalars, as_contraction
 from lpu_mlir.tiling.access import INDEXED, make_access
 
 DimKey: TypeAlias = "str | tuple[Fold, str]"
@@ -81,6 +81,18 @@ def make_walk(nest: Nest, outs: Sequence[SSAValue], scalars: Scalars) -> Walk:
     if any(name in walk.ordered[:-1] for name in scanned):
         raise NotImplementedError(f"a scan along {scanned} of what is scattered by {walk.ordered}")
     return walk
+
+
+def require_order(nest: Nest, outs: Sequence[SSAValue], scalars: Scalars) -> None:
+    """Raise NotImplementedError if the pieces of a nest, one after the other, are not its order."""
+    pieces = [node for node in nest.nodes() if isinstance(node, Pieces)]
+    if not pieces:
+        return
+    walk = make_walk(nest, outs, scalars)
+    cut = {name for node in pieces for name in node.position.names()}
+    # Pieces of the outermost dim come in its order.
+    if cut & {*walk.ordered[1:], *walk.scanned}:
+        raise NotImplementedError(f"pieces along {sorted(cut)}, which is walked in order")
 
 
 def strip_widening(node: Node) -> Node:

@@ -120,7 +120,9 @@ def find_split(nest: Nest, scalars: Scalars) -> Split | None:
 
 def _split_for(flat: Expr, nest: Nest, fold: Fold | None) -> Split | None:
     bound = dict(fold.dims) if fold is not None and fold.form == "fold" else {}
-    dims = dict(nest.dims)
+    # A scan runs along one dim.
+    along = {node.along for node in nest.nodes() if isinstance(node, Fold)}
+    dims = {name: extent for name, extent in nest.dims if name not in along}
     for call in sorted(flat.calls(), key=str):
         for name in sorted(call.lhs.names()):
             extent = dims.get(name, bound.get(name))

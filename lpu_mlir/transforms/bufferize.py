@@ -7,7 +7,7 @@ when every read of the old value comes before, else it is copied there at the en
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -127,10 +127,17 @@ class Contract:
     kept: tuple[int, ...]
     """Results that it returns, for no caller can provide a destination: host calls made them, or
     determine their extents."""
+    arguments: tuple[Attribute, ...]
+    """The types of its arguments as memrefs."""
 
     @staticmethod
     def of(function: func.FuncOp) -> Contract:
         block = function.body.block
+        arg_attrs = _dictionaries(function.arg_attrs, len(block.args))
+        arguments = tuple(
+            _memref(a.type, attr.get(STRIDES))
+            for a, attr in zip(block.args, arg_attrs, strict=True)
+        )
         targets = {op.target for op in block.ops if isinstance(op, WriteBackOp)}
         writes = tuple(i for i, argument in enumerate(block.args) if argument in targets)
         returned = block.last_op.operands if block.last_op is not None else ()
@@ -142,7 +149,7 @@ class Contract:
             if (isinstance(value.owner, HostCallOp) and STRIDES not in attr)
             or any(extent.names() & late for extent in extents(value.type))
         )
-        return Contract(writes, kept)
+        return Contract(writes, kept, arguments)
 
 
 # --- the rewrite --------------------------------------------------------------------------------
@@ -238,6 +245,8 @@ class Bufferization:
             return True
         if first in self.buffers or not isinstance(first.owner, NestOp | func.CallOp):
             return False
+        if isinstance(first.owner, func.CallOp) and buffer.type != _memref(first.type, None):
+            return False  # functions other than @main give dense results
         if holds is not None and not self.order.is_free(holds, first.owner):
             return False
         self.buffers[first] = buffer
@@ -323,8 +332,9 @@ class Bufferization:
         self.buffers.update(zip(nest.outputs, outs, strict=True))
 
     def rebuild_call(self, call: func.CallOp) -> None:
-        operands = [self.buffers[a] for a in call.arguments]
         contract = self.contracts[call.callee.string_value()]
+        given = [self.buffers[a] for a in call.arguments]
+        operands = [self.as_layout(b, t) for b, t in zip(given, contract.arguments, strict=True)]
         for position in contract.writes:
             self.keep(call.arguments[position], call)
         kept = [call.results[position] for position in contract.kept]
@@ -338,6 +348,17 @@ class Bufferization:
         self.buffers.update(zip(kept, new.results, strict=True))
         new.location = call.location
         self.block.add_op(new)
+        for position in contract.writes:
+            if operands[position] is not given[position]:
+                self.copy(operands[position], given[position])
+
+    def as_layout(self, buffer: SSAValue, type: Attribute) -> SSAValue:
+        """The buffer, or a copy of it in the layout of `type`."""
+        if buffer.type == type:
+            return buffer
+        copied = self.alloc(type, type)
+        self.copy(buffer, copied)
+        return copied
 
     def keep(self, tensor: SSAValue, call: func.CallOp) -> None:
         """Copies a tensor whose buffer the call is about to change, if its value is read later."""
@@ -414,10 +435,33 @@ class BufferizePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = [f for f in op.ops if isinstance(f, func.FuncOp) and f.body.blocks]
+        adopt_layouts(functions)
         contracts = {f.sym_name.data: Contract.of(f) for f in functions}
         for function in functions:
             Bufferization(function, contracts).run()
         check_bufferized(op)
+
+
+def adopt_layouts(functions: Sequence[func.FuncOp]) -> None:
+    """Gives a called function's arguments the strides that all its callers pass them with."""
+    strides: dict[SSAValue, Attribute | None] = {}
+    passed: dict[tuple[str, int], set[Attribute | None]] = {}
+    for function in functions:
+        attrs = _dictionaries(function.arg_attrs, len(function.body.block.args))
+        for argument, attr in zip(function.body.block.args, attrs, strict=True):
+            strides[argument] = attr.get(STRIDES)
+        for op in function.body.block.ops:
+            if isinstance(op, func.CallOp):
+                for position, operand in enumerate(op.arguments):
+                    key = (op.callee.string_value(), position)
+                    passed.setdefault(key, set()).add(strides.get(operand))
+    for function in functions:
+        name, count = function.sym_name.data, len(function.body.block.args)
+        if (name, 0) not in passed:
+            continue
+        agreed = [next(iter(s)) if len(s := passed[name, i]) == 1 else None for i in range(count)]
+        entries = [DictionaryAttr({} if a is None else {STRIDES: a}) for a in agreed]
+        function.arg_attrs = ArrayAttr(entries)
 
 
 def check_bufferized(module: ModuleOp) -> None:

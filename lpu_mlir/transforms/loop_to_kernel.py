@@ -25,7 +25,7 @@ from lpu_mlir.model.target import Target, get_target
 from lpu_mlir.nests.nest import Nest, read
 from lpu_mlir.nests.scalar import Scalars
 from lpu_mlir.tiling.emit import Emitter, used_cores
-from lpu_mlir.tiling.plan import Needs, Plan, make_plan, make_walk
+from lpu_mlir.tiling.plan import Needs, Plan, make_plan, make_walk, require_order
 from lpu_mlir.tiling.split import cut_to_known
 from lpu_mlir.tiling.writer import KernelArguments
 from lpu_mlir.transforms.verify_level import check_level
@@ -59,7 +59,9 @@ class KernelLowering:
     def kernel(self, op: NestOp, name: str) -> lpu_kernel.KernelOp:
         scalars = Scalars(dict(symbol_ranges(self.function)))
         outs = list(op.outs)
-        parts = cut_to_known(read(op, scalars), scalars)
+        nest = read(op, scalars)
+        require_order(nest, outs, scalars)
+        parts = cut_to_known(nest, scalars)
         plans = [self.plan(part, outs, scalars) for part in parts]
         cores = max(
             (used_cores(n, p, self.target) for n, p in zip(parts, plans, strict=True)), default=1

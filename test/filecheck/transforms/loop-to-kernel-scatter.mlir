@@ -92,3 +92,45 @@ func.func @scan(%i: memref<3x5xi64, "shared_dram">, %y: memref<7xi64, "shared_dr
   }
   func.return
 }
+
+// -----
+
+// Pieces are stored one after the other: of the outermost index dim that is its order.
+// CHECK-LABEL: lpu_kernel.kernel @pieces_0
+// CHECK:         lpu_kernel.load %{{.*}}[0] [4]
+// CHECK:         lpu_kernel.store add
+// CHECK:         lpu_kernel.load %{{.*}}[0] [6]
+// CHECK:         lpu_kernel.store add
+func.func @pieces(%i: memref<10xi64, "shared_dram">, %a: memref<4xi64, "shared_dram">, %b: memref<6xi64, "shared_dram">, %y: memref<7xi64, "shared_dram">) {
+  lpu_loop.nest [d0 = 10] outs(%y : memref<7xi64, "shared_dram">) {
+    %0 = lpu_loop.load %i[d0] : memref<10xi64, "shared_dram">
+    %1 = lpu_loop.pieces d0 at [4] : i64 {
+      %2 = lpu_loop.load %a[d0] : memref<4xi64, "shared_dram">
+      lpu_loop.yield %2 : i64
+    } {
+      %3 = lpu_loop.load %b[d0 - 4] : memref<6xi64, "shared_dram">
+      lpu_loop.yield %3 : i64
+    }
+    lpu_loop.store "add" %1, %y[_0](%0) : i64, memref<7xi64, "shared_dram">
+  }
+  func.return
+}
+
+// -----
+
+// Of an inner one it is not.
+// CHECK: pieces along ['d1'], which is walked in order
+func.func @inner(%i: memref<3x10xi64, "shared_dram">, %a: memref<3x4xi64, "shared_dram">, %b: memref<3x6xi64, "shared_dram">, %y: memref<7xi64, "shared_dram">) {
+  lpu_loop.nest [d0 = 3, d1 = 10] outs(%y : memref<7xi64, "shared_dram">) {
+    %0 = lpu_loop.load %i[d0, d1] : memref<3x10xi64, "shared_dram">
+    %1 = lpu_loop.pieces d1 at [4] : i64 {
+      %2 = lpu_loop.load %a[d0, d1] : memref<3x4xi64, "shared_dram">
+      lpu_loop.yield %2 : i64
+    } {
+      %3 = lpu_loop.load %b[d0, d1 - 4] : memref<3x6xi64, "shared_dram">
+      lpu_loop.yield %3 : i64
+    }
+    lpu_loop.store "replace" %1, %y[_0](%0) : i64, memref<7xi64, "shared_dram">
+  }
+  func.return
+}
