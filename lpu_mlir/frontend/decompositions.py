@@ -63,7 +63,8 @@ def attention_backward(
 
 def _grouped(tensor: Tensor, heads: int) -> Tensor:
     """[batch, all heads, …] as [batch, heads of the key, query heads that share one, …]."""
-    return tensor.unflatten(1, (heads, tensor.shape[1] // heads))
+    batch, total, *rest = tensor.shape
+    return tensor.reshape(batch, heads, total // heads, *rest)
 
 
 OWN: Mapping[Any, Callable[..., Any]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -165,6 +166,8 @@ def _output(described: DictionaryAttr) -> Output:
             value = data["value"]
             assert isinstance(value, ExprAttr)
             return lambda arguments, results, values: value.data.evaluate(values)
+        case "condition":
+            return _condition_output(data)
         case "number":
             index = _integer(data["index"])
             return lambda arguments, results, values: results[index].item()
@@ -178,6 +181,16 @@ def _output(described: DictionaryAttr) -> Output:
             return lambda arguments, results, values: None
         case other:
             raise ValueError(f"unknown kind of output '{other}'")
+
+
+def _condition_output(data: Mapping[str, Attribute]) -> Output:
+    compare, lhs, rhs = data["compare"], data["lhs"], data["rhs"]
+    assert isinstance(compare, StringAttr)
+    assert isinstance(lhs, ExprAttr)
+    assert isinstance(rhs, ExprAttr)
+    holds: Callable[[int, int], bool] = getattr(operator, compare.data)
+    sides = numbers([lhs.data, rhs.data])
+    return lambda arguments, results, values: holds(*sides(values))
 
 
 def _view_output(data: Mapping[str, Attribute]) -> Output:

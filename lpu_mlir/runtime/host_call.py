@@ -40,7 +40,7 @@ def make_host_call(op: HostCallOp) -> HostCall:
     def call(operands: Sequence[Tensor], symbols: dict[str, int]) -> list[Tensor]:
         args, kwargs = decode_arguments(arguments, operands, symbols)
         values = list(_flat(overload(*args, **kwargs)))
-        numbers = [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
+        numbers = [int(v) for v in values if isinstance(v, int)]  # a bool binds as 0 or 1
         symbols.update(zip(integers, numbers, strict=bool(integers)))
         tensors = [own(v, operands) for v in values if isinstance(v, Tensor)]
         for tensor, shape, dtype in zip(tensors, shapes, dtypes, strict=True):

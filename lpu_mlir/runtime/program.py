@@ -6,7 +6,7 @@ number of threads may run one program at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -240,7 +240,7 @@ def _view(b: _Builder, op: lpu_host.ViewOp) -> Step:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> Generator[None]:
     """Keeps PyTorch from sharing work among threads: on tiles, waking these costs far more than
     the arithmetic, and most of all on a busy machine."""
     before = torch.get_num_threads()
