@@ -364,13 +364,13 @@ class Emitter(Writer):
             return None
         body = self.tile(fold.body, scope)
         assert isinstance(body.value.type, TileType)
-        fits = body.value.type.element_type == fold.type and set(body.dims) == fold.body.free
+        fits = body.value.type.element_type == fold.type and frozenset(body.dims) == fold.body.free
         return body if fits and tuple(n for n in body.dims if n not in bound) == dims else None
 
     def whole_tile(self, node: Node, scope: Scope) -> TileValue:
         """A tile over every dim of a scalar, also those in which its window does not step."""
         made = self.tile(node, scope)
-        if set(made.dims) == node.free:
+        if frozenset(made.dims) == node.free:
             return made
         return self.map(node, self.sorted_dims(node.free), scope, node.type)
 

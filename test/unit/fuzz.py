@@ -87,7 +87,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60, help="stop after so long")
     parser.add_argument("--dynamo", action="store_true", help="through torch.compile; slower")
-    parser.add_argument("--state", type=Path, help="a JSON file: what it says is done is not redone")
+    parser.add_argument(
+        "--state", type=Path, help="a JSON file: what it says is done is not redone"
+    )
     options = parser.parse_args()
     logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore")

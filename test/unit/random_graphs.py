@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the programs of `random_program`, and how one is compiled and checked."""
+"""Strategies for the programs of `random_program`, and how one is compiled and checked."""
 
 from __future__ import annotations
 
@@ -469,9 +469,7 @@ def programs(draw: Draw, most: int = 12) -> Program:
     unread = [name for name in shadow.values if name not in used and name not in dict(given)]
     names = st.sampled_from(tuple(shadow.values))
     outputs = [*unread, *draw(st.lists(names, min_size=not unread, max_size=2))]
-    return Program(
-        given, tuple(statements), tuple(outputs), tuple(sizes), dynamic, made.target
-    )
+    return Program(given, tuple(statements), tuple(outputs), tuple(sizes), dynamic, made.target)
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -518,9 +516,7 @@ def _again(program: Program, graph: Any, compiled: Any, sizes: Sizes) -> int:
     given = program.make_inputs(sizes)
     fakes = [n.meta["val"] for n in graph.graph.nodes if n.op == "placeholder"]
     fixed = all(_fits(fake, real) for fake, real in zip(fakes, given, strict=True))
-    if not fixed or not graph.shape_env.evaluate_guards_for_args(
-        fakes, given, ignore_static=False
-    ):
+    if not fixed or not graph.shape_env.evaluate_guards_for_args(fakes, given, ignore_static=False):
         return 0
     try:
         want = evaluate(program, sizes)
@@ -568,7 +564,9 @@ def _match_aliases(got: Sequence[Any], given: Sequence[Tensor], want: Expected) 
         if not isinstance(value, Tensor):
             continue
         for j, (mine, theirs) in enumerate(zip(given, want.inputs, strict=True)):
-            assert (value is mine) == (expected.value is theirs), f"identity of output {i}, input {j}"
+            assert (value is mine) == (expected.value is theirs), (
+                f"identity of output {i}, input {j}"
+            )
             shared = value.untyped_storage()._cdata == mine.untyped_storage()._cdata
             eager = expected.value.untyped_storage()._cdata == theirs.untyped_storage()._cdata
             assert shared == eager, f"storage of output {i} and input {j}"

@@ -67,7 +67,7 @@ APPROXIMATE = ("approximate", "cancelling")
 
 
 class Rejected(Exception):
-    """Not a program to compare: eager refuses it, or leaves its value undefined or ill conditioned."""
+    """Nothing to compare with: eager refuses it, or its value is undefined or ill conditioned."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +186,7 @@ class Shadow:
             [operand] = operands.values()
             error = error + operand.value.double().abs() * accurate * LIBRARY
         disturbed = {
-            name: self._disturbed(o, accurate if rounded else 0.0)
-            for name, o in operands.items()
+            name: self._disturbed(o, accurate if rounded else 0.0) for name, o in operands.items()
         }
         for sign in (1, -1):
             other = self._evaluate(statement.text, {n: d(sign) for n, d in disturbed.items()})
