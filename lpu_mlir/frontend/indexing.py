@@ -130,6 +130,8 @@ def gather(
     b: GraphBuilder, x: SSAValue, dim: int, index: SSAValue, *, sparse_grad: bool = False
 ) -> SSAValue:
     x, index = _at_least_1d(b, x), _at_least_1d(b, index)
+    if rank(index) != rank(x):  # eager allows it of an empty index
+        return b.full(0, b.dtype, b.shape)
     axes = list(range(rank(x)))
     return b.reshape(b.gather(x, _grid(b, index, dim % rank(x)), axes, 0), b.shape)
 
@@ -143,6 +145,8 @@ def scatter(kind: str) -> Handler:
         if kind == "add" and b.dtype == torch.bool:
             raise NotNative("accumulating booleans")
         x, index = _at_least_1d(b, x), _at_least_1d(b, index)
+        if rank(index) != rank(x):  # eager allows it of an empty index
+            return b.reshape(x, b.shape)
         shape = shape_of(index)
         if isinstance(source, SSAValue):
             updates = b.slice(_at_least_1d(b, source), [0] * len(shape), shape)
