@@ -264,6 +264,15 @@ def test_a_bound_dim_does_not_capture_a_substituted_one():
     ]
 
 
+def test_a_substitution_leaves_bound_dims_alone():
+    """r0 names a dim around the fold and the fold's own, which keeps its meaning."""
+    scalars, x = Scalars(), buffer(6)
+    fold = fold_over(scalars, x, 6)
+    both = Numbers(scalars, i64).int(arith.AddiOp, fold, scalars.index(Expr.name("r0")))
+    moved = scalars.rewrite(both, {"r0": D1}, lambda load: None)
+    assert moved is Numbers(scalars, i64).int(arith.AddiOp, fold, scalars.index(D1))
+
+
 def test_a_definition_moves_into_a_fold():
     """t[i] = sum over j of x[i, j], read in a maximum over i: both folds call their dim r0."""
     scalars, x, t = Scalars(), buffer(4, 6), buffer(4)
