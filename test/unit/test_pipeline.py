@@ -23,11 +23,8 @@ FILES = sorted((Path(__file__).parent / "pipeline").glob("*.mlir"))
 CASES = [case for path in FILES for case in read_cases(path)]
 
 
-HIDES = "an inner fold may take the name of an outer dim it lacks"
 PIECES = "pieces at symbolic places within pieces of the same dim are not cut where they meet"
 KNOWN = {
-    ("fold_in_fold", "bertha"): HIDES,
-    ("fold_in_fold", "tiny"): HIDES,
     ("symbolic_pad_of_pad", "bertha"): PIECES,
     ("symbolic_pad_of_pad", "tiny"): PIECES,
     ("symbolic_concat_of_pad", "bertha"): PIECES,
