@@ -6,7 +6,6 @@ Most functions are in pipeline/*.mlir, one for each case; `pipeline_harness` say
 
 import math
 import re
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -23,24 +22,6 @@ FILES = sorted((Path(__file__).parent / "pipeline").glob("*.mlir"))
 CASES = [case for path in FILES for case in read_cases(path)]
 
 
-PIECES = "pieces at symbolic places within pieces of the same dim are not cut where they meet"
-KNOWN = {
-    ("symbolic_pad_of_pad", "bertha"): PIECES,
-    ("symbolic_pad_of_pad", "tiny"): PIECES,
-    ("symbolic_concat_of_pad", "bertha"): PIECES,
-    ("symbolic_concat_of_pad", "tiny"): PIECES,
-    ("symbolic_transpose", "tiny"): "the plan forgets the tile in which a copy is turned around",
-}
-"""Cases that show a bug, with the target where they do."""
-
-
-def runs():
-    for case, target in product(CASES, TARGETS):
-        reason = KNOWN.get((case.name, target))
-        marks = () if reason is None else pytest.mark.xfail(strict=True, reason=reason)
-        yield pytest.param(case, target, id=f"{case.name}-{target}", marks=marks)
-
-
 def test_every_function_is_a_case():
     text = "\n".join(path.read_text() for path in FILES)
     functions = re.findall(r"^func\.func @(\w+)", text, re.M)
@@ -48,7 +29,8 @@ def test_every_function_is_a_case():
     assert len(set(functions)) == len(functions)
 
 
-@pytest.mark.parametrize(("case", "target"), list(runs()))
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_case(case: Case, target: str):
     check(case, target)
 
