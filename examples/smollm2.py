@@ -192,10 +192,16 @@ class Step(nn.Module):
 
 
 def make_cache(config: Any, length: int) -> Any:
-    """A static cache of `length` positions."""
+    """A static cache of `length` positions, all of whose tensors exist.
+
+    Without that the first call makes them, and a prompt of one token is another graph than a step.
+    """
     from transformers import StaticCache
 
-    return StaticCache(config=config, max_cache_len=length)
+    cache = StaticCache(config=config, max_cache_len=length)
+    heads, size = config.num_key_value_heads, config.hidden_size // config.num_attention_heads
+    cache.early_initialization(1, heads, size, torch.float32, torch.device("cpu"))
+    return cache
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ _PUBLIC = {
     "CompileError": "lpu_mlir.reproducer:CompileError",
     "Report": "lpu_mlir.report:Report",
     "Unsupported": "lpu_mlir.frontend.errors:Unsupported",
-    "explain": "lpu_mlir.report:explain",
+    "explain": "lpu_mlir.backend:explain",
     "lpu_mlir": "lpu_mlir.backend:lpu_mlir",
 }
 """Public name -> where it is defined."""

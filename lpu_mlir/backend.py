@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
+import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -17,7 +18,7 @@ from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.model.target import get_target
 from lpu_mlir.options import Options, make_options
 from lpu_mlir.pipeline import PipelineError, run_stages, stages
-from lpu_mlir.report import begin_graph
+from lpu_mlir.report import Report, begin_graph
 from lpu_mlir.reproducer import write_reproducer
 from lpu_mlir.runtime.executable import Executable, Signature
 from lpu_mlir.runtime.program import Program
@@ -88,3 +89,23 @@ def compile_fx(
         program = Program(graph.module, params)
         record.prepared(perf_counter() - start)
         return Executable(signature, program, record.ran)
+
+
+def explain(fn: Callable[..., Any], **compile_options: Any) -> Callable[..., Report]:
+    """`explain(fn, **compile_options)(*args, **kwargs)` compiles `fn`, calls it once and reports.
+
+    `compile_options` are those of `torch.compile` without `backend`.  To report on several calls,
+    or to use what they return, open a `Report` around them instead.
+    """
+
+    def run(*args: Any, **kwargs: Any) -> Report:
+        def backend(*graph: Any, **options: Any) -> Callable[..., Any]:
+            """A function of its own, so that Dynamo compiles again what it has compiled before."""
+            return lpu_mlir(*graph, **options)
+
+        make = cast("Callable[..., Any]", torch.compile)  # pyright: ignore[reportUnknownMemberType]
+        with Report() as report:
+            make(fn, backend=backend, **compile_options)(*args, **kwargs)
+        return report
+
+    return run

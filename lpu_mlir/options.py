@@ -51,9 +51,8 @@ class Options:
             value: Any = getattr(self, field.name)
             default: Any = field.default
             if type(value) is not type(default):
-                raise TypeError(
-                    f"option '{field.name}' of lpu_mlir must be {type(default).__name__}, got {value!r}"
-                )
+                kind = type(default).__name__
+                raise TypeError(f"option '{field.name}' of lpu_mlir must be {kind}, got {value!r}")
             allowed = CHOICES.get(field.name, (value,))
             if value not in allowed:
                 raise ValueError(

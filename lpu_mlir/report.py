@@ -6,7 +6,7 @@ import json
 import operator
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar, Token
 from dataclasses import asdict, dataclass, field, replace
@@ -314,27 +314,6 @@ def _kernel_table(kernels: Sequence[KernelReport]) -> list[str]:
         for k in kernels
     ]
     return rows
-
-
-def explain(fn: Callable[..., Any], **compile_options: Any) -> Callable[..., Report]:
-    """`explain(fn, **compile_options)(*args, **kwargs)` compiles `fn`, calls it once and reports.
-
-    `compile_options` are those of `torch.compile` without `backend`.  To report on several calls,
-    or to use what they return, open a `Report` around them instead.
-    """
-    from lpu_mlir.backend import lpu_mlir
-
-    def run(*args: Any, **kwargs: Any) -> Report:
-        def backend(*graph: Any, **options: Any) -> Callable[..., Any]:
-            """A function of its own, so that Dynamo compiles again what it has compiled before."""
-            return lpu_mlir(*graph, **options)
-
-        make = cast("Callable[..., Any]", torch.compile)  # pyright: ignore[reportUnknownMemberType]
-        with Report() as report:
-            make(fn, backend=backend, **compile_options)(*args, **kwargs)
-        return report
-
-    return run
 
 
 def begin_graph() -> CompiledGraph:

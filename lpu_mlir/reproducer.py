@@ -28,7 +28,7 @@ def write_reproducer(
     run_stages(module, todo[:position])
     directory = Path(tempfile.mkdtemp(prefix="lpu_mlir_"))
     path = directory / f"before-{error.stage.name}.mlir"
-    path.write_text(f"{module}\n")
+    path.write_text(str(module) + "\n")
     return CompileError(
         f"lpu_mlir: {error}\n"
         f"  IR before the stage: {path}\n"

@@ -413,13 +413,14 @@ class _Importer:
             operands, arguments = encode_arguments(args, kwargs)
         except TypeError as error:
             raise self._unsupported(node, f"{reason}, and {error}") from error
-        op = HostCallOp(str(target), operands, arguments, reason, types)
+        name = str(other or node.target)
+        op = HostCallOp(name, operands, arguments, reason, types)
         if binds:
             op.attributes[BINDS] = ArrayAttr([StringAttr(str(symbol)) for symbol in binds])
         op.location = self.b.location
         self.block.add_op(op)
-        for name in {str(extent) for type_ in types for extent in extents(type_)}:
-            self.symbols.backed.setdefault(name, (Expr.const(0), None))
+        for symbol in {str(extent) for type_ in types for extent in extents(type_)}:
+            self.symbols.backed.setdefault(symbol, (Expr.const(0), None))
         results = iter(op.results)
         values = [
             next(results) if isinstance(v, torch.Tensor) else numbers.get(id(v), v)

@@ -132,6 +132,8 @@ def gather(
     if any(extent == 0 for extent in b.shape):
         return b.full(0, b.dtype, b.shape)  # then PyTorch takes an index of any rank
     x, index = _at_least_1d(b, x), _at_least_1d(b, index)
+    if rank(index) != rank(x):  # eager allows it of an empty index
+        return b.full(0, b.dtype, b.shape)
     axes = list(range(rank(x)))
     return b.reshape(b.gather(x, _grid(b, index, dim % rank(x)), axes, 0), b.shape)
 
@@ -147,6 +149,8 @@ def scatter(kind: str) -> Handler:
         if any(extent == 0 for extent in shape_of(index)):
             return x  # then PyTorch takes an index of any rank
         x, index = _at_least_1d(b, x), _at_least_1d(b, index)
+        if rank(index) != rank(x):  # eager allows it of an empty index
+            return b.reshape(x, b.shape)
         shape = shape_of(index)
         if isinstance(source, SSAValue):
             updates = b.slice(_at_least_1d(b, source), [0] * len(shape), shape)

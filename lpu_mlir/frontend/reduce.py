@@ -186,6 +186,8 @@ def var_mean(
 
 
 def _shifted(b: GraphBuilder, x: SSAValue, dim: int) -> tuple[Term, list[int]]:
+    if not b.dtype.is_floating_point:
+        raise NotNative("eager refuses integers, unless there are none")
     dims = axes(x, dim)
     wide = Term(b, b.convert(x, opmath(dtype_of(x))))
     return wide - _combined(b, "max", wide, dims), dims

@@ -30,6 +30,7 @@ from lpu_mlir.dialects.expr import (
     contiguous_strides,
     nesting,
     nonnegative,
+    product,
     simplify,
 )
 from lpu_mlir.dialects.lpu import (
@@ -270,8 +271,9 @@ def _flat(
     """The view with one axis over the whole buffer, addressed element by element."""
     base = _offset(target)
     extent = _highest(target) - base + 1
-    if not nonnegative(extent, ranges):
-        extent = Expr.max(0, extent)
+    if not all(nonnegative(e - 1, ranges) for e in extents(target.type)):
+        # Without elements it has no last one, whatever its strides say.
+        extent = Expr.max(0, extent) * Expr.min(1, product(extents(target.type)))
     index = to_node(flat - base, names, scalars)
     return Access(target, base, (Axis(INDEXED, extent, Expr.const(1)),), index)
 

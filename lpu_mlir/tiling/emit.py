@@ -12,18 +12,19 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TypeAlias
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.hints import isa
 
 from lpu_mlir.dialects import lpu_kernel
-from lpu_mlir.dialects.expr import Expr, Range
-from lpu_mlir.dialects.lpu import element_type, i64
+from lpu_mlir.dialects.expr import Expr, Range, nonnegative
+from lpu_mlir.dialects.lpu import element_type, i1, i64
 from lpu_mlir.dialects.lpu_kernel import Index as KernelIndex
 from lpu_mlir.dialects.lpu_kernel import TileType, tile_type
 from lpu_mlir.model.target import Target
 from lpu_mlir.nests.nest import Nest, Store
-from lpu_mlir.nests.pointwise import constant_attr
+from lpu_mlir.nests.pointwise import Numbers, constant_attr
 from lpu_mlir.nests.scalar import Fold, Load, Node, Scalars, as_contraction
 from lpu_mlir.tiling.access import INDEXED, Access, make_access
 from lpu_mlir.tiling.plan import Plan, scans, strip_widening
@@ -174,11 +175,20 @@ class Emitter(Writer):
 
     def body(self, scope: Scope) -> None:
         for check in self.nest.checks:
-            condition = self.tile(check.condition, scope)
+            condition = self.tile(self.checked(check.condition, scope), scope)
             level = scope.level(condition.dims)
             self.levels[level].add(lpu_kernel.CheckOp(condition.value, check.error, check.message))
         for store in self.nest.stores:
             self.store(store, scope)
+
+    def checked(self, condition: Node, scope: Scope) -> Node:
+        """A condition of a check, true also where the nest has no points for it to fail at."""
+        numbers, flags = Numbers(self.scalars, i64), Numbers(self.scalars, i1)
+        for name, extent in self.nest.dims:
+            if name not in condition.free and not nonnegative(extent - 1, scope.ranges):
+                none = numbers.compare("eq", self.scalars.index(extent), numbers.const(0))
+                condition = flags.int(arith.OrIOp, condition, none)
+        return condition
 
     # --- values -----------------------------------------------------------------------------
     def sorted_dims(self, names: frozenset[str]) -> tuple[str, ...]:
@@ -328,7 +338,7 @@ class Emitter(Writer):
         factors = as_contraction(fold)
         if factors is not None:
             position = {name: i for i, name in enumerate((*dims, *bound))}
-            lhs, rhs = (self.tile(strip_widening(factor), scope) for factor in factors)
+            lhs, rhs = (self.whole_tile(strip_widening(factor), scope) for factor in factors)
             return self.add(
                 lpu_kernel.ContractOp(
                     lhs.value,
@@ -354,8 +364,15 @@ class Emitter(Writer):
             return None
         body = self.tile(fold.body, scope)
         assert isinstance(body.value.type, TileType)
-        fits = body.value.type.element_type == fold.type
+        fits = body.value.type.element_type == fold.type and frozenset(body.dims) == fold.body.free
         return body if fits and tuple(n for n in body.dims if n not in bound) == dims else None
+
+    def whole_tile(self, node: Node, scope: Scope) -> TileValue:
+        """A tile over every dim of a scalar, also those in which its window does not step."""
+        made = self.tile(node, scope)
+        if frozenset(made.dims) == node.free:
+            return made
+        return self.map(node, self.sorted_dims(node.free), scope, node.type)
 
     def arg_fold(self, fold: Fold, dims: tuple[str, ...], scope: Scope, level: int) -> TileValue:
         ((name, extent),) = fold.dims

@@ -103,10 +103,13 @@ def visits_all_once(load: Load, consumer: Nest) -> bool:
 
 
 def splits_at_a_dim(position: Expr, consumer: Nest) -> bool:
-    """Whether a piecewise value changes at fixed points of one dim of the consumer."""
+    """Whether a piecewise value changes at fixed points of one dim of the consumer, on which no
+    place that it stores to depends through data."""
     names = [name for name in position.names() if is_dim(name)]
     if len(names) != 1 or names[0] not in dict(consumer.dims):
         return False
+    if any(names[0] in index.free for store in consumer.stores for index in store.indirect):
+        return False  # the stores along it have an order, which pieces would break
     coefficient = position.coefficient(names[0])
     return coefficient is not None and coefficient == 1
 

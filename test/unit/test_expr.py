@@ -1,4 +1,4 @@
-"""Expressions: canonical form, cancellation, text, and that `simplify` and `nonnegative` are sound."""
+"""Expressions: canonical form, cancellation, text, and what `simplify` and `nonnegative` prove."""
 
 from itertools import product as points
 from math import ceil, floor

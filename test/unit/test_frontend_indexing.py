@@ -166,3 +166,10 @@ def test_transposed_operands_become_flags():
     [product] = [op for op in ops if isinstance(op, MatmulOp)]
     assert product.transposes == (True, True)
     assert "lpu_graph.transpose" not in {op.name for op in ops}
+
+
+def test_empty_index_of_another_rank():
+    x, index = sample(torch.float32, (3, 4)), torch.zeros(0, dtype=torch.int64)
+    check(lambda x, i: x.gather(1, i), x, index)
+    check(lambda x, i: x.scatter(1, i, 1.0), x, index)
+    check(lambda x, i: x.scatter_add(0, i, x), x, index)

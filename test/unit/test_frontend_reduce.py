@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from frontend_checks import DTYPES, FLOATS, INTEGERS, check, sample
+from frontend_checks import DTYPES, FLOATS, INTEGERS, check, host_calls, sample
 
 aten = torch.ops.aten
 DIMS = [[], [0], [-1], [0, 2], None]
@@ -179,3 +179,8 @@ def test_vector_norm(order: float, dtype: torch.dtype):
 )
 def test_symbolic_extents(function):
     check(function, sample(torch.float32, (3, 5)), mode="symbolic")
+
+
+def test_softmax_of_no_integers_runs_in_eager():
+    graph = check(lambda x: x.log_softmax(0), torch.zeros(0, dtype=torch.int8), native=False)
+    assert host_calls(graph) == ["aten._log_softmax.default"]

@@ -15,19 +15,11 @@ from xdsl.dialects.builtin import bf16, f16, f32, f64
 from xdsl.ir import Attribute
 
 from lpu_mlir.dialects.lpu import i1, i8, i16, i32, i64, ui8
-from lpu_mlir.dialects.lpu_graph import POINTWISE, REDUCTIONS, SCANS, _in_domain
+from lpu_mlir.dialects.lpu_graph import POINTWISE, REDUCTIONS, SCANS, in_domain
 from lpu_mlir.model.target import TARGETS
 
 FILES = sorted((Path(__file__).parent / "pipeline").glob("*.mlir"))
 CASES = [case for path in FILES for case in read_cases(path)]
-
-
-KNOWN = {
-    "fold_in_fold": pytest.mark.xfail(
-        strict=True, reason="an inner fold may take the name of an outer dim it lacks"
-    ),
-}
-"""Cases that show a bug."""
 
 
 def test_every_function_is_a_case():
@@ -38,9 +30,7 @@ def test_every_function_is_a_case():
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.name, marks=KNOWN.get(case.name, ())) for case in CASES]
-)
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_case(case: Case, target: str):
     check(case, target)
 
@@ -89,7 +79,7 @@ def pointwise_case(element: Attribute, kinds: list[str], **options) -> Case:
 
 
 def kinds_on(element: Attribute) -> list[str]:
-    return [kind for kind, row in POINTWISE.items() if _in_domain(element, row.domain)]
+    return [kind for kind, row in POINTWISE.items() if in_domain(element, row.domain)]
 
 
 @pytest.mark.parametrize("element", FLOATS, ids=str)
@@ -166,7 +156,7 @@ def test_reductions(element: Attribute):
     kinds = [
         kind
         for kind, domain in REDUCTIONS.items()
-        if _in_domain(element, domain) and (kind in ("add", "mul", "max", "min") or element == i1)
+        if in_domain(element, domain) and (kind in ("add", "mul", "max", "min") or element == i1)
     ]
     operations = [(f'lpu_graph.reduce "{kind}" %x dims <[1]> : {x}', y) for kind in kinds]
     # Products of ones and twos are exact in every type until they overflow to infinity.

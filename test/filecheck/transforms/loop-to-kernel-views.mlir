@@ -40,6 +40,24 @@ func.func @broadcast(%x: memref<8x10xf32, #lpu.layout<[8, 10], [0, 1], 0>, "shar
 
 // -----
 
+// A fold of it counts every repetition.
+// CHECK:      lpu_kernel.kernel @repeated_0(%{{.*}}: memref<10xi64, "shared_dram">, %{{.*}}: memref<i64, "shared_dram">)
+// CHECK:        %[[ROW:.*]] = lpu_kernel.load %{{.*}}[0] [10]
+// CHECK:        %[[ALL:.*]] = lpu_kernel.map [8, 10] {{.*}}ins(%[[ROW]] as [1] : {{.*}}) -> (!lpu_kernel.tile<8x10xi64>)
+// CHECK:        lpu_kernel.fold add %[[ALL]] [0, 1]
+func.func @repeated(%x: memref<8x10xi64, #lpu.layout<[8, 10], [0, 1], 0>, "shared_dram">, %y: memref<i64, "shared_dram">) {
+  lpu_loop.nest [] outs(%y : memref<i64, "shared_dram">) {
+    %0 = lpu_loop.fold "add" [r0 = 8, r1 = 10] : i64 {
+      %1 = lpu_loop.load %x[r0, r1] : memref<8x10xi64, #lpu.layout<[8, 10], [0, 1], 0>, "shared_dram">
+      lpu_loop.yield %1 : i64
+    }
+    lpu_loop.store "replace" %0, %y[] : i64, memref<i64, "shared_dram">
+  }
+  func.return
+}
+
+// -----
+
 // CHECK: a store to the expanded buffer memref<8x10xf32, #lpu.layout<[8, 10], [0, 1], 0>, "shared_dram">
 func.func @expanded(%x: memref<8x10xf32, "shared_dram">, %y: memref<8x10xf32, #lpu.layout<[8, 10], [0, 1], 0>, "shared_dram">) {
   lpu_loop.nest [d0 = 8, d1 = 10] outs(%y : memref<8x10xf32, #lpu.layout<[8, 10], [0, 1], 0>, "shared_dram">) {
@@ -79,6 +97,38 @@ func.func @before(%x: memref<?xf32, #lpu.layout<[s0], [1], 0>, "shared_dram">, %
 func.func @nothing(%x: memref<4xf32, "shared_dram">, %y: memref<0xf32, "shared_dram">) {
   lpu_loop.nest [d0 = 0] outs(%y : memref<0xf32, "shared_dram">) {
     %0 = lpu_loop.load %x[d0 + 7] : memref<4xf32, "shared_dram">
+    lpu_loop.store "replace" %0, %y[d0] : f32, memref<0xf32, "shared_dram">
+  }
+  func.return
+}
+
+// -----
+
+// A check of a nest that may have no points holds there.
+// CHECK:      lpu_kernel.kernel @checked_0(
+// CHECK:        lpu_kernel.map [] ins
+// CHECK:          arith.cmpi eq, %{{.*}}, %{{.*}} : i64
+// CHECK:          arith.ori
+// CHECK:        lpu_kernel.check
+func.func @checked(%x: memref<i64, "shared_dram">, %y: memref<?xi64, #lpu.layout<[s0], [1], 0>, "shared_dram">)
+    attributes {lpu.symbols = [#lpu.symbol<"s0", 0, 9, 1>]} {
+  lpu_loop.nest [d0 = s0] outs(%y : memref<?xi64, #lpu.layout<[s0], [1], 0>, "shared_dram">) {
+    %0 = lpu_loop.load %x[] : memref<i64, "shared_dram">
+    %zero = arith.constant 0 : i64
+    %1 = arith.cmpi ne, %0, %zero : i64
+    lpu_loop.check %1, "RuntimeError", "ZeroDivisionError"
+    lpu_loop.store "replace" %0, %y[d0] : i64, memref<?xi64, #lpu.layout<[s0], [1], 0>, "shared_dram">
+  }
+  func.return
+}
+
+// -----
+
+// A buffer without elements is no longer for its strides.
+// CHECK:      lpu_kernel.kernel @empty_0(%{{.*}}: memref<0xf32, "shared_dram">, %{{.*}}: memref<0xf32, "shared_dram">)
+func.func @empty(%x: memref<2x0xf32, #lpu.layout<[2, 0], [1, 1], 0>, "shared_dram">, %y: memref<0xf32, "shared_dram">) {
+  lpu_loop.nest [d0 = 0] outs(%y : memref<0xf32, "shared_dram">) {
+    %0 = lpu_loop.load %x[d0, -2 * d0 + 5] : memref<2x0xf32, #lpu.layout<[2, 0], [1, 1], 0>, "shared_dram">
     lpu_loop.store "replace" %0, %y[d0] : f32, memref<0xf32, "shared_dram">
   }
   func.return

@@ -233,3 +233,39 @@ func.func @symbolic_grouped_heads(%q: !q, %k: !k) -> !s attributes {lpu.symbols 
   %3 = lpu_graph.matmul %q, %2 transpose [false, true] : !q, !q -> !s
   func.return %3 : !s
 }
+
+// -----
+
+// Pieces within pieces, along a dim of unknown extent.
+// symbols s0 = 1, 2, 9
+!v = tensor<?xf32, #lpu.shape<[s0]>>
+!p = tensor<?xf32, #lpu.shape<[s0 + 2]>>
+!q = tensor<?xf32, #lpu.shape<[s0 + 5]>>
+func.func @symbolic_pad_of_pad(%x: !v) -> !q attributes {lpu.symbols = [#lpu.symbol<"s0", 1, 256, 8>]} {
+  %0 = lpu_graph.pad %x low <[1]> value 2.0 : f32 : !v -> !p
+  %1 = lpu_graph.pad %0 low <[3]> value 5.0 : f32 : !p -> !q
+  func.return %1 : !q
+}
+
+// -----
+
+// symbols s0 = 1, 2, 9
+!v = tensor<?xf32, #lpu.shape<[s0]>>
+!p = tensor<?xf32, #lpu.shape<[s0 + 2]>>
+!q = tensor<?xf32, #lpu.shape<[2 * s0 + 2]>>
+func.func @symbolic_concat_of_pad(%x: !v) -> !q attributes {lpu.symbols = [#lpu.symbol<"s0", 1, 256, 8>]} {
+  %0 = lpu_graph.pad %x low <[2]> value 2.0 : f32 : !v -> !p
+  %1 = lpu_graph.concat %0, %x dim 0 : !p, !v -> !q
+  func.return %1 : !q
+}
+
+// -----
+
+// Rows become columns: the tile that is turned around is as large as the one that is read.
+// symbols s0 = 1, 9, 70
+!a = tensor<?x6x?xf32, #lpu.shape<[s0, 6, s0]>>
+!b = tensor<6x?x?xf32, #lpu.shape<[6, s0, s0]>>
+func.func @symbolic_transpose(%x: !a) -> !b attributes {lpu.symbols = [#lpu.symbol<"s0", 1, 256, 8>]} {
+  %0 = lpu_graph.transpose %x <[1, 2, 0]> : !a -> !b
+  func.return %0 : !b
+}

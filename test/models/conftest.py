@@ -1,0 +1,6 @@
+"""The models of examples/ are importable from the tests."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
