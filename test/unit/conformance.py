@@ -1,0 +1,143 @@
+"""
+Tries PyTorch's operator database through the backend; run by scripts/conformance.
+
+    conformance.py sweep results.jsonl --dtypes float32,int64 --shard 0/2
+    conformance.py summary results.jsonl
+
+A sweep appends one line of JSON for each pair of operator and dtype, and leaves out pairs that the
+file has. Each pair runs in a process of its own, so that one which hangs or dies costs only itself:
+its verdict is "timeout" or "died".
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import multiprocessing
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict
+from fnmatch import fnmatch
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+from opinfo import VERDICTS, Record, Settings, operators, try_pair
+
+FAULTS = ("wrong", "died", "timeout", "failed", "refused")
+"""Verdicts that a summary lists one by one."""
+
+
+# --- the sweep ----------------------------------------------------------------------------------
+
+
+def _recorded(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _todo(options: argparse.Namespace) -> Iterator[tuple[str, Any, torch.dtype]]:
+    """The pairs of this shard that the file does not have, dtype by dtype."""
+    done = {(record["op"], record["dtype"]) for record in _recorded(options.results)}
+    part, parts = map(int, options.shard.split("/"))
+    patterns = options.ops.split(",")
+    pairs = [
+        (name, op, dtype)
+        for dtype in options.dtypes.split(",")
+        for name, op in operators().items()
+        if any(fnmatch(name, pattern) for pattern in patterns)
+        if getattr(torch, dtype) in op.supported_dtypes("cpu")
+    ]
+    for name, op, dtype in pairs[part::parts]:
+        if (name, dtype) not in done:
+            yield name, op, getattr(torch, dtype)
+
+
+def _child(end: Connection, name: str, op: Any, dtype: torch.dtype, settings: Settings) -> None:
+    try:
+        record = try_pair(name, op, dtype, settings)
+    except Exception as error:  # of the database: making its samples
+        record = Record(name, str(dtype).removeprefix("torch."), detail=repr(error))
+    end.send(record)
+
+
+def _apart(name: str, op: Any, dtype: torch.dtype, settings: Settings, seconds: float) -> Record:
+    """Tries a pair in a process forked from this one, which has everything loaded."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(theirs, name, op, dtype, settings))
+    process.start()
+    theirs.close()
+    record = Record(name, str(dtype).removeprefix("torch."), "timeout")
+    if ours.poll(seconds):
+        try:
+            record = ours.recv()
+        except EOFError:
+            record.verdict = "died"
+    process.kill()
+    process.join()
+    return record
+
+
+def sweep(options: argparse.Namespace) -> None:
+    torch.set_num_threads(1)
+    dynamic = {"no": False, "yes": True, "auto": None}[options.dynamic]
+    settings = Settings(options.samples, dynamic, options.fullgraph, options.gradients)
+    torch._logging.set_logs(dynamo=logging.ERROR)  # says where it breaks graphs
+    torch.compile(lambda x: x + 1, backend="lpu_mlir")(torch.ones(2))  # loads what forks will need
+    with options.results.open("a", buffering=1) as file:
+        for name, op, dtype in _todo(options):
+            record = _apart(name, op, dtype, settings, options.timeout)
+            file.write(json.dumps(asdict(record)) + "\n")
+
+
+# --- the summary --------------------------------------------------------------------------------
+
+
+def summary(options: argparse.Namespace) -> None:
+    """Pairs by dtype and verdict; how many of the right ones had no host call; then the faults."""
+    records = _recorded(options.results)
+    table: dict[str, Counter[str]] = defaultdict(Counter)
+    for record in records:
+        table[record["dtype"]][record["verdict"]] += 1
+        if record["verdict"] == "right" and not record["host_calls"]:
+            table[record["dtype"]]["(all native)"] += 1
+    order = dict.fromkeys((*FAULTS, *VERDICTS))
+    columns = [v for v in order if any(row[v] for row in table.values())]
+    if "right" in columns:
+        columns.insert(columns.index("right") + 1, "(all native)")
+    print(f"{'':12}" + "".join(f"{column:>14}" for column in columns))
+    for dtype, row in table.items():
+        print(f"{dtype:12}" + "".join(f"{row[column]:>14}" for column in columns))
+    for verdict in (*FAULTS, "not called"):
+        found = [record for record in records if record["verdict"] == verdict]
+        print(f"\n{verdict}: {len(found)}" if found else "", end="\n" if found else "")
+        for record in found:
+            detail = " ".join(record["detail"].split())[:160]
+            print(f"  {record['op']} {record['dtype']}  {detail}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    commands = parser.add_subparsers(required=True)
+    parse = commands.add_parser("sweep")
+    parse.set_defaults(run=sweep)
+    parse.add_argument("results", type=Path)
+    parse.add_argument("--dtypes", default="float32,bfloat16,int64,bool")
+    parse.add_argument("--ops", default="*", help="names or patterns, separated by commas")
+    parse.add_argument("--samples", type=int, default=6, help="the most per pair")
+    parse.add_argument("--dynamic", choices=("no", "yes", "auto"), default="no")
+    parse.add_argument("--fullgraph", action="store_true", help="captures what depends on data")
+    parse.add_argument("--gradients", action="store_true", help="of differentiable operators")
+    parse.add_argument("--timeout", type=float, default=60, help="seconds for one pair")
+    parse.add_argument("--shard", default="0/1", help="I/N: each N-th pair from the I-th on")
+    parse = commands.add_parser("summary")
+    parse.set_defaults(run=summary)
+    parse.add_argument("results", type=Path)
+    options = parser.parse_args()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()

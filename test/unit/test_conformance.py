@@ -1,0 +1,42 @@
+"""A part of PyTorch's operator database: right answers from graphs that this backend compiled."""
+
+import pytest
+import torch
+from opinfo import Settings, operators, try_pair
+
+OPERATORS = operators()
+FLOATS = (torch.float32, torch.bfloat16)
+NUMBERS = (torch.float32, torch.int64)
+ALL = (torch.float32, torch.int64, torch.bool)
+CASES = {
+    FLOATS: (
+        "acosh addcmul addmm baddbmm cumprod erf expm1 fft.rfft hypot linalg.inv log_softmax "
+        "logaddexp lerp mean nn.functional.conv2d nn.functional.layer_norm "
+        "nn.functional.max_pool2d nn.functional.pad.reflect nn.functional.interpolate.nearest "
+        "rsqrt softmax tanh var_mean"
+    ),
+    NUMBERS: (
+        "amax argmin clamp cumsum floor_divide fmod index_add kron masked_fill "
+        "max.reduction_with_dim pow remainder scatter_add sign sort sum topk trace tril"
+    ),
+    ALL: (
+        "all cat diagonal eq expand gather index_put nonzero permute repeat roll slice_scatter "
+        "stack unfold where"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        pytest.param(name, dtype, id=f"{name}-{str(dtype).removeprefix('torch.')}")
+        for dtypes, names in CASES.items()
+        for name in names.split()
+        for dtype in dtypes
+        if dtype in OPERATORS[name].supported_dtypes("cpu")
+    ],
+)
+def test_operator(name: str, dtype: torch.dtype):
+    record = try_pair(name, OPERATORS[name], dtype, Settings(samples=1, fullgraph=True))
+    assert record.graphs, record
+    assert record.verdict in ("right", "rounding"), record
