@@ -10,6 +10,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import lpu_mlir
 
+pytestmark = pytest.mark.slow
+
 ROOM = 24
 
 

@@ -10,6 +10,8 @@ from lpu_mlir.dialects.lpu_graph import ConvertOp, PointwiseOp
 from lpu_mlir.frontend.pointwise import HANDLERS
 from lpu_mlir.frontend.types import promote
 
+pytestmark = pytest.mark.slow
+
 aten = torch.ops.aten
 HALVES = (torch.bfloat16, torch.float16)
 
