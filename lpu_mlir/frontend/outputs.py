@@ -18,7 +18,7 @@ The function's attribute `lpu.outputs` is an array with one dictionary for each 
 A result that is not dense in row-major order has its strides (in elements) in the result attribute
 `lpu.strides`, as arguments do.  A graph output that is a view of an intermediate is a result of its
 own, unless another output shares its storage or its elements overlap (expand): then the base is the
-result and the output a view of it.
+result and the output a view of it.  If the elements of the base overlap, too, results are dense.
 """
 
 from __future__ import annotations
@@ -188,16 +188,21 @@ class OutputWriter:
             if whole:
                 return {"kind": StringAttr("argument"), "index": index_attr(index)}
             return self._view(node, base, "argument", index)
-        shape, strides = self._layout(node)
-        if whole or (sharing[base] == 1 and nesting(shape, strides, self.ranges) is not None):
+        alone = sharing[base] == 1 and self._is_plain(node)
+        if whole or alone or not self._is_plain(base):
             return {"kind": StringAttr("result"), "index": index_attr(self._index(node))}
         return self._view(node, base, "result", self._index(base))
 
     def _index(self, node: fx.Node) -> int:
         if node not in self.result_of:
             self.result_of[node] = self._append(self.environment[node])
-            self.result_attrs[-1] = layout_attrs(*self._layout(node))
+            if self._is_plain(node):
+                self.result_attrs[-1] = layout_attrs(*self._layout(node))
         return self.result_of[node]
+
+    def _is_plain(self, node: fx.Node) -> bool:
+        """Whether no elements share an address; those of a host call's result may: it is copied."""
+        return nesting(*self._layout(node), self.ranges) is not None
 
     def _append(self, value: SSAValue) -> int:
         self.results.append(value)

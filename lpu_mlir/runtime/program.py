@@ -233,8 +233,10 @@ def _view(b: _Builder, op: lpu_host.ViewOp) -> Step:
 
     def step(frame: Frame) -> None:
         symbols, base = frame.run.symbols, frame.values[source]
-        start = base.storage_offset() + shift(symbols)
-        frame.values[out] = base.as_strided(shape(symbols), steps(symbols), start)
+        sizes = shape(symbols)
+        # The first element of none may be anywhere, even before the storage.
+        start = base.storage_offset() + (0 if 0 in sizes else shift(symbols))
+        frame.values[out] = base.as_strided(sizes, steps(symbols), start)
 
     return step
 
