@@ -236,6 +236,8 @@ def part(p: Pool) -> Drawn:
         f"{x}.triu({n})",
         f"{x}.diagonal_scatter(torch.ones_like({x}.diagonal()))",
     )
+    if "scatter" in text and _overlaps(p.tensor(x)):
+        raise Rejected("eager writes to several elements at once")
     return text, [x], "exact"
 
 
@@ -305,7 +307,7 @@ def along(p: Pool) -> Drawn:
         (f"{x}.cumprod({d})", "approximate"),
         (f"{x}.prod({d})", "approximate"),
         (f"{x}.softmax({d})", "approximate"),
-        (f"{x}.log_softmax({d})", "approximate"),
+        (f"{x}.log_softmax({d})", "stepwise"),
         (f"F.softmin({x}, {d})", "approximate"),
         (f"{x}.sort({d}, stable=True)[0]", "jump"),
         (f"{x}.cummax({d})[0]", "jump"),
@@ -341,7 +343,8 @@ def product(p: Pool) -> Drawn:
 
 
 def indexed(p: Pool) -> Drawn:
-    x = p.pick(_has_dims)
+    # Eager's copy of a tensor that overlaps itself does so, too, and spreads what is written.
+    x = p.pick(lambda t: t.dim() > 0 and not _overlaps(t))
     d = p.dim(x)
     i = p.pick(_whole)
     at = f"torch.remainder({i}.long(), {x}.shape[{d}])"
@@ -550,7 +553,10 @@ def check_compiled(program: Program) -> int:
         except Rejected:
             continue
         given = program.make_inputs(sizes)
-        got = compiled(*given)
+        try:
+            got = compiled(*given)
+        except (torch._dynamo.exc.UserError, torch._dynamo.exc.Unsupported):
+            return compared
         _match(got, given, want, sizes)
         _match_aliases(got, given, want)
         compared += 1

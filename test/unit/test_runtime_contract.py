@@ -1,4 +1,4 @@
-"""What callers of a compiled function rely on beside values: identity, aliases, writes, lifetime."""
+"""What callers of a compiled function rely on: values, identity, writes, lifetime, failures."""
 
 import gc
 import threading
