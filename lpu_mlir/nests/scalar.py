@@ -1,10 +1,10 @@
 """Scalar expressions of loop nests, hash-consed.
 
 All nodes of one `Scalars` pool with equal structure are one object, so common subexpressions are
-shared by construction and equality is identity.  Bound dims are named by height (the dims of a
-fold that contains no fold are r0, r1, …; one that depends on a fold around it counts on from
-that), so that equal folds are one object wherever they stand; whoever looks inside a fold while
-substituting opens it with fresh names (t0, t1, …) first.
+shared by construction and equality is identity.  Bound dims are named by height: those of a fold
+that contains no fold are r0, r1, …, those of a fold around it count on from there.  So equal folds
+are one object wherever they stand, and no fold hides a dim of one around it.  Whoever looks inside
+a fold while substituting opens it with fresh names (t0, t1, …) first.
 """
 
 from __future__ import annotations
@@ -171,21 +171,22 @@ class Scalars:
         form: str = "fold",
         along: str = "",
     ) -> Fold:
-        bound_before = {name for name, _ in dims}
-        outer = [int(n[1:]) for n in body.free - bound_before if n[0] == "r"]
-        start = max([body.height, *(position + 1 for position in outer)])
-        names = [f"r{start + i}" for i in range(len(dims))]
-        renamed = {
-            old: Expr.name(new) for (old, _), new in zip(dims, names, strict=True) if old != new
-        }
-        body = self.rewrite(body, renamed) if renamed else body
-        bound = tuple((new, extent) for (_, extent), new in zip(dims, names, strict=True))
+        if any(name.startswith("r") for name, _ in dims):
+            dims, body = self._freshen(dims, body)
+        start = body.height
+        taken = [int(n[1:]) for n in body.free if n[0] == "r" and int(n[1:]) >= start]
+        if any(position < start + len(dims) for position in taken):
+            start = max(taken) + 1  # until the fold around, whose dim that is, is made anew
+        bound = tuple((f"r{start + i}", extent) for i, (_, extent) in enumerate(dims))
+        renamed = {old: Expr.name(new) for (old, _), (new, _) in zip(dims, bound, strict=True)}
+        body = self.rewrite(body, renamed)
         key = (Fold, form, kind, bound, body, type, along)
         found = self._pool.get(key)
         if not isinstance(found, Fold):
-            free = (body.free - set(names)) | _dims_of(extent for _, extent in bound)
+            free = body.free - {name for name, _ in bound}
+            free |= _dims_of(extent for _, extent in bound)
             free = free | {along} if along else free
-            height = max(body.height, start) + len(dims)
+            height = start + len(dims)
             found = Fold(type, free, height, form, kind, bound, body, along)
             self._pool[key] = found
         return found
@@ -212,17 +213,21 @@ class Scalars:
 
     def open(self, fold: Fold) -> tuple[tuple[Dim, ...], Node]:
         """The fold's dims under fresh names and its body in terms of them."""
-        dims = tuple((self.fresh(extent), extent) for _, extent in fold.dims)
-        renamed = {old: Expr.name(new) for (old, _), (new, _) in zip(fold.dims, dims, strict=True)}
-        return dims, self.rewrite(fold.body, renamed)
+        return self._freshen(fold.dims, fold.body)
+
+    def _freshen(self, bound: Sequence[Dim], body: Node) -> tuple[tuple[Dim, ...], Node]:
+        dims = tuple((self.fresh(extent), extent) for _, extent in bound)
+        renamed = {old: Expr.name(new) for (old, _), (new, _) in zip(bound, dims, strict=True)}
+        return dims, self.rewrite(body, renamed)
 
     def rewrite(self, node: Node, names: Mapping[str, Expr], on_load: OnLoad | None = None) -> Node:
         """`node` with names substituted in its indices and, after that, loads replaced."""
         memo: dict[Node, Node] = {}
+        only_renames = all(e.text.isalnum() and e.constant() is None for e in names.values())
 
         def expr(e: Expr) -> Expr:
             replaced = e.substitute(names)
-            return replaced if replaced is e else simplify(replaced, self.ranges)
+            return replaced if only_renames else simplify(replaced, self.ranges)
 
         def visit(n: Node) -> Node:
             if on_load is None and not n.free & names.keys():

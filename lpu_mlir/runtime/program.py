@@ -242,13 +242,18 @@ def _view(b: _Builder, op: lpu_host.ViewOp) -> Step:
 
 
 @contextmanager
-def one_thread() -> Generator[None]:
-    """Keeps PyTorch from sharing work among threads: on tiles, waking these costs far more than
-    the arithmetic, and most of all on a busy machine."""
+def plain_pytorch() -> Generator[None]:
+    """What kernels are interpreted in: PyTorch on one thread, without dispatch modes.
+
+    On tiles, waking other threads costs far more than the arithmetic, most of all on a busy
+    machine.  A dispatch mode, such as the one that AOTAutograd enters for the first call of a graph
+    to watch custom operators, would call Python for each operation on a tile.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with torch._C._DisableTorchDispatch():  # pyright: ignore[reportPrivateUsage]
+            yield
     finally:
         torch.set_num_threads(before)
 
@@ -261,7 +266,7 @@ def _launch(b: _Builder, op: lpu_host.LaunchOp) -> Step:
     def step(frame: Frame) -> None:
         run = frame.run
         arguments = [frame.values[slot] for slot in buffers]
-        with one_thread():
+        with plain_pytorch():
             moved = kernel.launch([*arguments, *indices(run.symbols)], run.memory, params)
         run.stats.add_launch(name, moved.dram_read, moved.dram_written)
 

@@ -117,6 +117,7 @@ class Needs:
 
     nest: Nest
     scalars: Scalars
+    outs: Sequence[SSAValue]
     tiles: list[Tile] = field(default_factory=list[Tile])
     extents: dict[DimKey, Expr] = field(default_factory=dict[DimKey, Expr])
 
@@ -127,6 +128,10 @@ class Needs:
         scope: dict[str, DimKey] = {name: name for name, _ in self.nest.dims}
         for root in self.nest.roots():
             self.visit(root, scope, ranges)
+        for store in self.nest.stores:
+            target = self.outs[store.out]
+            stored = make_access(store, target, ranges, self.scalars, frozenset(scope)).dims
+            self.arrange(store.value, stored, scope, ranges)
 
     def visit(self, node: Node, scope: Mapping[str, DimKey], ranges: Mapping[str, Range]) -> None:
         dims = tuple(scope[name] for name in sorted(node.free))
@@ -168,7 +173,24 @@ class Needs:
         factors = as_contraction(fold)
         for root in (fold.body,) if factors is None else map(strip_widening, factors):
             self.visit(root, inner, inside)
+        if factors is None:
+            names = [*scope, *keys]
+            self.arrange(fold.body, [n for n in names if n in fold.body.free], inner, inside)
         return None
+
+    def arrange(
+        self,
+        node: Node,
+        order: Sequence[str],
+        scope: Mapping[str, DimKey],
+        ranges: Mapping[str, Range],
+    ) -> None:
+        """Counts the copy of a loaded tile whose axes are not in the order in which it is used."""
+        if not isinstance(node, Load):
+            return
+        if make_access(node, node.source, ranges, self.scalars).dims != tuple(order):
+            dims = tuple(scope[name] for name in order if name != INDEXED)
+            self.need(dims, node, computed=True)
 
     def need(self, dims: tuple[DimKey, ...], node: Node, computed: bool) -> None:
         self.tiles.append(Tile(dims, element_bytes(node.type), computed))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import f32, f64
 
-from lpu_mlir.dialects.expr import Call, Expr, Range
+from lpu_mlir.dialects.expr import Call, Expr, Range, simplify
 from lpu_mlir.dialects.lpu_loop import Dim
 from lpu_mlir.nests.nest import Nest
 from lpu_mlir.nests.pointwise import convert
@@ -32,7 +32,10 @@ def split_pieces(nest: Nest, scalars: Scalars) -> list[Nest]:
     dim = dims[0]
     shift = pieces.position - Expr.name(dim)
     extent = dict(nest.dims)[dim]
-    starts = [Expr.const(0), *(_within(bound - shift, extent) for bound in pieces.bounds)]
+    starts = [
+        Expr.const(0),
+        *(_within(bound - shift, extent, scalars.ranges) for bound in pieces.bounds),
+    ]
     ends = [*starts[1:], extent]
     found: list[Nest] = []
     for part, (start, end) in enumerate(zip(starts, ends, strict=True)):
@@ -47,12 +50,9 @@ def split_pieces(nest: Nest, scalars: Scalars) -> list[Nest]:
     return found
 
 
-def _within(bound: Expr, extent: Expr) -> Expr:
-    """A bound clipped to the dim's positions; clear cases stay plain."""
-    constant, last = bound.constant(), extent.constant()
-    if constant is not None and last is not None:
-        return Expr.const(min(max(constant, 0), last))
-    return bound
+def _within(bound: Expr, extent: Expr, ranges: Mapping[str, Range]) -> Expr:
+    """A bound clipped to the dim's positions."""
+    return simplify(Expr.max(0, Expr.min(bound, extent)), ranges)
 
 
 def choose_part(nest: Nest, pieces: Pieces, part: int, scalars: Scalars) -> Nest:

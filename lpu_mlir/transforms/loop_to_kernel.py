@@ -81,7 +81,7 @@ class KernelLowering:
 
     def plan(self, nest: Nest, outs: Sequence[SSAValue], scalars: Scalars) -> Plan:
         walk = make_walk(nest, outs, scalars)
-        return make_plan(Needs(nest, scalars), self.target, self.hints(), walk)
+        return make_plan(Needs(nest, scalars, outs), self.target, self.hints(), walk)
 
     def launch(self, op: NestOp, kernel: lpu_kernel.KernelOp, arguments: KernelArguments) -> None:
         views: list[SSAValue] = []

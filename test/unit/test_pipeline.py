@@ -6,7 +6,6 @@ Most functions are in pipeline/*.mlir, one for each case; `pipeline_harness` say
 
 import math
 import re
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,32 +15,11 @@ from xdsl.dialects.builtin import bf16, f16, f32, f64
 from xdsl.ir import Attribute
 
 from lpu_mlir.dialects.lpu import i1, i8, i16, i32, i64, ui8
-from lpu_mlir.dialects.lpu_graph import POINTWISE, REDUCTIONS, SCANS, _in_domain
+from lpu_mlir.dialects.lpu_graph import POINTWISE, REDUCTIONS, SCANS, in_domain
 from lpu_mlir.model.target import TARGETS
 
 FILES = sorted((Path(__file__).parent / "pipeline").glob("*.mlir"))
 CASES = [case for path in FILES for case in read_cases(path)]
-
-
-HIDES = "an inner fold may take the name of an outer dim it lacks"
-PIECES = "pieces at symbolic places within pieces of the same dim are not cut where they meet"
-KNOWN = {
-    ("fold_in_fold", "bertha"): HIDES,
-    ("fold_in_fold", "tiny"): HIDES,
-    ("symbolic_pad_of_pad", "bertha"): PIECES,
-    ("symbolic_pad_of_pad", "tiny"): PIECES,
-    ("symbolic_concat_of_pad", "bertha"): PIECES,
-    ("symbolic_concat_of_pad", "tiny"): PIECES,
-    ("symbolic_transpose", "tiny"): "the plan forgets the tile in which a copy is turned around",
-}
-"""Cases that show a bug, with the target where they do."""
-
-
-def runs():
-    for case, target in product(CASES, TARGETS):
-        reason = KNOWN.get((case.name, target))
-        marks = () if reason is None else pytest.mark.xfail(strict=True, reason=reason)
-        yield pytest.param(case, target, id=f"{case.name}-{target}", marks=marks)
 
 
 def test_every_function_is_a_case():
@@ -51,7 +29,8 @@ def test_every_function_is_a_case():
     assert len(set(functions)) == len(functions)
 
 
-@pytest.mark.parametrize(("case", "target"), list(runs()))
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_case(case: Case, target: str):
     check(case, target)
 
@@ -100,7 +79,7 @@ def pointwise_case(element: Attribute, kinds: list[str], **options) -> Case:
 
 
 def kinds_on(element: Attribute) -> list[str]:
-    return [kind for kind, row in POINTWISE.items() if _in_domain(element, row.domain)]
+    return [kind for kind, row in POINTWISE.items() if in_domain(element, row.domain)]
 
 
 @pytest.mark.parametrize("element", FLOATS, ids=str)
@@ -177,7 +156,7 @@ def test_reductions(element: Attribute):
     kinds = [
         kind
         for kind, domain in REDUCTIONS.items()
-        if _in_domain(element, domain) and (kind in ("add", "mul", "max", "min") or element == i1)
+        if in_domain(element, domain) and (kind in ("add", "mul", "max", "min") or element == i1)
     ]
     operations = [(f'lpu_graph.reduce "{kind}" %x dims <[1]> : {x}', y) for kind in kinds]
     # Products of ones and twos are exact in every type until they overflow to infinity.
