@@ -11,7 +11,7 @@ and its inverse cancel by plain arithmetic.  Expressions are canonical: equal te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import gcd
@@ -445,3 +445,30 @@ def contiguous_strides(shape: Iterable[Expr]) -> tuple[Expr, ...]:
         strides.append(step)
         step = step * (1 if extent == 0 else extent)
     return tuple(reversed(strides))
+
+
+def nesting(
+    shape: Sequence[Expr], strides: Sequence[Expr], ranges: Mapping[str, Range]
+) -> list[int] | None:
+    """The dims from the outermost to the innermost, if each steps over all that lies inside it.
+
+    None if that cannot be shown: elements may then share an address.
+    """
+    free = [dim for dim, extent in enumerate(shape) if extent == 1]
+    left = [dim for dim in range(len(shape)) if dim not in free]
+    inside: list[int] = []
+    span = Expr.const(1)
+    while left:
+        dim = next((d for d in reversed(left) if _is_least(strides, d, left, ranges)), None)
+        if dim is None or not nonnegative(strides[dim] - span, ranges):
+            return None
+        left.remove(dim)
+        inside.append(dim)
+        span = strides[dim] * shape[dim]
+    return [*free, *reversed(inside)]
+
+
+def _is_least(
+    strides: Sequence[Expr], dim: int, dims: Sequence[int], ranges: Mapping[str, Range]
+) -> bool:
+    return all(nonnegative(strides[other] - strides[dim], ranges) for other in dims)

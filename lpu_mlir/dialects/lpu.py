@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloatConstr,
     ArrayAttr,
+    ComplexType,
     DictionaryAttr,
     FixedBitwidthType,
     IntAttr,
@@ -25,6 +26,10 @@ from xdsl.dialects.builtin import (
     Signedness,
     StringAttr,
     TensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Data, Dialect, ParametrizedAttribute, SSAValue
@@ -333,9 +338,14 @@ class TorchAttr(Data[str]):
 i1, i8, i16, i32, i64 = (IntegerType(width) for width in (1, 8, 16, 32, 64))
 ui8 = IntegerType(8, Signedness.UNSIGNED)
 
+COMPUTED = frozenset((f16, bf16, f32, f64, i1, i8, i16, i32, i64, ui8))
+"""Element types that the LPU computes with; others pass through a program, between host calls."""
+
 
 def element_bytes(element: Attribute) -> int:
     """Bytes of one element in memory; a boolean takes one."""
+    if isinstance(element, ComplexType):
+        return 2 * element_bytes(element.get_element_type())  # pyright: ignore[reportUnknownArgumentType]
     if not isinstance(element, FixedBitwidthType):
         raise TypeError(f"element type {element} has no size in memory")
     return max(1, element.bitwidth // 8)

@@ -176,6 +176,32 @@ class ViewOp(HostOp):
 
 
 @irdl_op_definition
+class CopyOp(HostOp):
+    """Moves the elements of one buffer to another of the same extents, whatever their layouts.
+
+    For elements that the LPU does not compute with; all others are moved by kernels.
+
+    lpu_host.copy %0 to %1 : memref<4xcomplex<f32>, "shared_dram"> to memref<4xcomplex<f32>, …>
+    """
+
+    name = "lpu_host.copy"
+    source = operand_def(MemRefType)
+    target = operand_def(MemRefType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$source `to` $target attr-dict `:` type($source) `to` type($target)"
+
+    def __init__(self, source: SSAValue, target: SSAValue):
+        super().__init__(operands=[source, target])
+
+    def verify_(self) -> None:
+        source, target = self.source.type, self.target.type
+        self.expect(
+            element_type(source) == element_type(target) and extents(source) == extents(target),
+            f"copies {source} to {target}, expected the same elements and extents",
+        )
+
+
+@irdl_op_definition
 class LaunchOp(HostOp):
     """Runs a kernel on buffers; its index arguments are expressions over the function's symbols.
 
@@ -233,4 +259,4 @@ def _fits(type: Attribute, expected: Attribute) -> bool:
     )
 
 
-LpuHost = Dialect("lpu_host", [AllocOp, ArenaOp, CarveOp, ViewOp, LaunchOp])
+LpuHost = Dialect("lpu_host", [AllocOp, ArenaOp, CarveOp, ViewOp, CopyOp, LaunchOp])

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 import torch
+import torch._higher_order_ops.effects  # pyright: ignore[reportUnusedImport]  # registers with_effects
 from torch import fx
 from torch._functorch._aot_autograd.descriptors import SyntheticBaseAOTInput
 from torch._ops import OpOverload
@@ -35,6 +36,7 @@ from xdsl.traits import is_side_effect_free
 
 from lpu_mlir.dialects.expr import Expr, Range, nonnegative, product
 from lpu_mlir.dialects.lpu import (
+    COMPUTED,
     SYMBOLS,
     HostCallOp,
     SymbolAttr,
@@ -60,6 +62,7 @@ from lpu_mlir.frontend.table import HANDLERS
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 
 aten = torch.ops.aten
+with_effects = torch.ops.higher_order.with_effects
 
 BINDS = "lpu.binds"
 """Attribute of a host call: names of the symbols that its integer results bind, in order."""
@@ -219,9 +222,7 @@ class _Importer:
     ) -> ImportedGraph:
         for target, value in self.written.items():
             self.block.add_op(WriteBackOp(value, self.block.args[self.arguments[target]]))
-        writer = OutputWriter(
-            self.environment, self.arguments, self.symbols.ranges, self.symbols.extents
-        )
+        writer = OutputWriter(self.environment, self.arguments, self.b, self.symbols.extents)
         described = writer.write(outputs)
         self.block.add_op(ReturnOp(*writer.results))
         _erase_dead(self.block)
@@ -239,6 +240,8 @@ class _Importer:
     # --- inputs -----------------------------------------------------------------------------
     def _placeholder(self, node: fx.Node) -> Input:
         val = node.meta.get("val")
+        if _is_token(node):
+            val = None  # what AOTAutograd passes when the graph runs
         if isinstance(val, torch.Tensor):
             longer = isinstance(node.meta.get("desc"), SyntheticBaseAOTInput)
             return TensorInput(self._tensor_argument(node, val), longer)
@@ -390,9 +393,16 @@ class _Importer:
 
     # --- calls outside ----------------------------------------------------------------------
     def _host_call(
-        self, node: fx.Node, val: Any, args: list[Any], kwargs: dict[str, Any], reason: str
+        self,
+        node: fx.Node,
+        val: Any,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        reason: str,
+        other: Any = None,
     ) -> Any:
-        target: Any = node.target
+        """Runs the node's operator, or the other one, in eager."""
+        target: Any = other or node.target
         if not isinstance(target, OpOverload):
             raise self._unsupported(node, f"{reason}, and it is no operator of eager PyTorch")
         schema: Any = target._schema  # pyright: ignore[reportPrivateUsage]
@@ -410,13 +420,14 @@ class _Importer:
             operands, arguments = encode_arguments(args, kwargs)
         except TypeError as error:
             raise self._unsupported(node, f"{reason}, and {error}") from error
-        op = HostCallOp(str(node.target), operands, arguments, reason, types)
+        name = str(other or node.target)
+        op = HostCallOp(name, operands, arguments, reason, types)
         if binds:
             op.attributes[BINDS] = ArrayAttr([StringAttr(str(symbol)) for symbol in binds])
         op.location = self.b.location
         self.block.add_op(op)
-        for name in {str(extent) for type_ in types for extent in extents(type_)}:
-            self.symbols.backed.setdefault(name, (Expr.const(0), None))
+        for symbol in {str(extent) for type_ in types for extent in extents(type_)}:
+            self.symbols.backed.setdefault(symbol, (Expr.const(0), None))
         results = iter(op.results)
         values = [
             next(results) if isinstance(v, torch.Tensor) else numbers.get(id(v), v)
@@ -488,8 +499,12 @@ class _Importer:
         if not isinstance(target, fx.Node) or target not in self.arguments:
             raise self._unsupported(node, "a write to something that is no input")
         old = self.block.args[self.arguments[target]]
-        value = self.b.convert(source, dtype_of(old))
-        value = self.b.broadcast(value, extents(old.type))
+        if self.foreign and source.type != old.type and not _all_native([old, source], {}, ()):
+            val, reason = target.meta["val"], "a dtype that the LPU does not compute with"
+            value = self._host_call(node, val, [old, source], {}, reason, aten.copy.default)
+        else:
+            value = self.b.convert(source, dtype_of(old))
+            value = self.b.broadcast(value, extents(old.type))
         self.written[target] = self.environment[target] = self.environment[node] = value
 
     def item(self, node: fx.Node) -> None:
@@ -502,19 +517,41 @@ class _Importer:
         else:
             self.environment[node] = self._host_call(node, val, [x], {}, "a number read by Python")
 
+    def with_effects(self, node: fx.Node) -> None:
+        """An operator with a side effect, run in eager: host calls keep their order anyway."""
+        _, target, *args = node.args
+        args = [self._value(a) for a in args]
+        kwargs = {key: self._value(a) for key, a in node.kwargs.items()}
+        reason = "its side effects are outside"
+        results = self._host_call(node, node.meta["val"][1:], args, kwargs, reason, target)
+        self.environment[node] = (None, *results)
+
     def as_strided(self, node: fx.Node) -> None:
-        """A gather from the storage of the node it is a view of, which has to be dense."""
+        """A gather from the storage of the node it is a view of.
+
+        That node has to be dense, or an argument: PyTorch then looks at the storage around it.
+        """
         base = storage_base(node)
         val, result = base.meta["val"], node.meta["val"]
         shape, strides = (self.symbols.extents(v) for v in (val.shape, val.stride()))
         order = dense_order(shape, strides, self.symbols.ranges)
-        if order is None or self.symbols.expr(val.storage_offset()) != 0:
-            raise self._unsupported(node, "as_strided of a tensor that is not dense in its storage")
-        flat = self.b.transpose(self.environment[base], order)
-        flat = self.b.reshape(flat, [product(shape)])
         self.b.shape, self.b.dtype = self.symbols.extents(result.shape), result.dtype
         offset = self.symbols.expr(result.storage_offset())
         steps = self.symbols.extents(result.stride())
+        ends = [(e - 1) * s for e, s in zip(self.b.shape, steps, strict=True)]
+        beyond = not nonnegative(product(shape) - 1 - sum(ends, offset), self.symbols.ranges)
+        dense = order is not None and self.symbols.expr(val.storage_offset()) == 0
+        argument = base in self.arguments and base not in self.written
+        foreign = val.dtype not in NATIVE
+        if argument and (not dense or beyond or foreign):
+            reason = "it may reach elements around those of an argument"
+            args = [self.environment[base], self.b.shape, steps, offset]
+            self.environment[node] = self._host_call(node, result, args, {}, reason)
+            return
+        if order is None or not dense or foreign:
+            raise self._unsupported(node, "as_strided of a tensor that is not dense in its storage")
+        flat = self.b.transpose(self.environment[base], order)
+        flat = self.b.reshape(flat, [product(shape)])
         self.environment[node] = views.as_strided(self.b, flat, steps, offset)
 
 
@@ -523,11 +560,18 @@ _SPECIAL: Mapping[Any, Callable[[_Importer, fx.Node], None]] = {
     COPY_: _Importer.copy_,
     aten._local_scalar_dense.default: _Importer.item,
     aten.as_strided.default: _Importer.as_strided,
+    with_effects: _Importer.with_effects,
     aten._assert_scalar.default: _Importer.assert_scalar,
     aten.sym_constrain_range.default: _Importer.nothing,
     aten.sym_constrain_range_for_size.default: _Importer.nothing,
     aten._assert_tensor_metadata.default: _Importer.nothing,
 }
+
+
+def _is_token(node: fx.Node) -> bool:
+    """Whether a placeholder only orders operators with side effects."""
+    users = list(node.users)
+    return bool(users) and all(u.target is with_effects and u.args[0] is node for u in users)
 
 
 def _flat(val: Any) -> Sequence[Any]:
@@ -543,12 +587,11 @@ def _tensors(val: Any) -> list[torch.Tensor]:
 def _all_native(args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any]) -> bool:
     items = [item for value in (*args, *kwargs.values()) for item in _flat(value)]
     types = [as_value(item).type for item in items if isinstance(item, SSAValue)]
-    return all(element_type(type_) in _NATIVE_ELEMENTS for type_ in (*results, *types))
+    return all(element_type(type_) in COMPUTED for type_ in (*results, *types))
 
 
 _SYMBOLIC = (torch.SymInt, torch.SymBool)
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
-_NATIVE_ELEMENTS = frozenset(NATIVE.values())
 
 
 def _erase_dead(block: Block) -> None:

@@ -129,6 +129,8 @@ def _at_least_1d(b: GraphBuilder, x: SSAValue) -> SSAValue:
 def gather(
     b: GraphBuilder, x: SSAValue, dim: int, index: SSAValue, *, sparse_grad: bool = False
 ) -> SSAValue:
+    if any(extent == 0 for extent in b.shape):
+        return b.full(0, b.dtype, b.shape)  # then PyTorch takes an index of any rank
     x, index = _at_least_1d(b, x), _at_least_1d(b, index)
     if rank(index) != rank(x):  # eager allows it of an empty index
         return b.full(0, b.dtype, b.shape)
@@ -144,6 +146,8 @@ def scatter(kind: str) -> Handler:
     ) -> SSAValue:
         if kind == "add" and b.dtype == torch.bool:
             raise NotNative("accumulating booleans")
+        if any(extent == 0 for extent in shape_of(index)):
+            return x  # then PyTorch takes an index of any rank
         x, index = _at_least_1d(b, x), _at_least_1d(b, index)
         if rank(index) != rank(x):  # eager allows it of an empty index
             return b.reshape(x, b.shape)

@@ -17,8 +17,9 @@ The function's attribute `lpu.outputs` is an array with one dictionary for each 
 
 A result that is not dense in row-major order has its strides (in elements) in the result attribute
 `lpu.strides`, as arguments do.  A graph output that is a view of an intermediate is a result of its
-own, unless another output shares its storage or its elements overlap (expand): then the base is the
-result and the output a view of it.  If the elements of the base overlap, too, results are dense.
+own, unless another output shares its storage or its elements overlap (expand): then the base is
+the result and the output a view of it.  A base whose own elements overlap (empty_strided) becomes
+a view of its storage, as one dim.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
-from lpu_mlir.dialects.expr import Expr, Range, contiguous_strides, nonnegative
+from lpu_mlir.dialects.expr import Expr, Range, contiguous_strides, nesting
 from lpu_mlir.dialects.lpu import ExprAttr, ShapeAttr, i64
 from lpu_mlir.frontend import views
 from lpu_mlir.frontend.arguments import Comparison
-from lpu_mlir.frontend.builder import FloatScalar
+from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, dtype_of
 
 aten = torch.ops.aten
 OUTPUTS = "lpu.outputs"
@@ -77,33 +78,6 @@ def unusual_strides(shape: Sequence[Expr], strides: Sequence[Expr]) -> tuple[Exp
     dense = contiguous_strides(shape)
     used = tuple(d if e == 1 else s for e, s, d in zip(shape, strides, dense, strict=True))
     return None if used == dense else used
-
-
-def nesting(
-    shape: Sequence[Expr], strides: Sequence[Expr], ranges: Mapping[str, Range]
-) -> list[int] | None:
-    """The dims from the outermost to the innermost, if each steps over all that lies inside it.
-
-    None if that cannot be shown: elements may then share an address.
-    """
-    free = [dim for dim, extent in enumerate(shape) if extent == 1]
-    left = [dim for dim in range(len(shape)) if dim not in free]
-    inside: list[int] = []
-    span = Expr.const(1)
-    while left:
-        dim = next((d for d in reversed(left) if _is_least(strides, d, left, ranges)), None)
-        if dim is None or not nonnegative(strides[dim] - span, ranges):
-            return None
-        left.remove(dim)
-        inside.append(dim)
-        span = strides[dim] * shape[dim]
-    return [*free, *reversed(inside)]
-
-
-def _is_least(
-    strides: Sequence[Expr], dim: int, dims: Sequence[int], ranges: Mapping[str, Range]
-) -> bool:
-    return all(nonnegative(strides[other] - strides[dim], ranges) for other in dims)
 
 
 def dense_order(
@@ -138,12 +112,12 @@ class OutputWriter:
         self,
         environment: Mapping[fx.Node, Any],
         arguments: Mapping[fx.Node, int],
-        ranges: Mapping[str, Range],
+        builder: GraphBuilder,
         extents: Callable[[Sequence[Any]], tuple[Expr, ...]],
     ):
         self.environment = environment
         self.arguments = arguments
-        self.ranges = ranges
+        self.b = builder
         self.extents = extents
         self.results: list[SSAValue] = []
         self.result_attrs: list[DictionaryAttr] = []
@@ -188,21 +162,34 @@ class OutputWriter:
             if whole:
                 return {"kind": StringAttr("argument"), "index": index_attr(index)}
             return self._view(node, base, "argument", index)
-        alone = sharing[base] == 1 and self._is_plain(node)
-        if whole or alone or not self._is_plain(base):
+        shape, strides = self._layout(node)
+        if self._overlaps(base):
+            return self._view(node, base, "result", self._index(base))
+        if whole or (sharing[base] == 1 and nesting(shape, strides, self.b.ranges) is not None):
             return {"kind": StringAttr("result"), "index": index_attr(self._index(node))}
         return self._view(node, base, "result", self._index(base))
 
+    def _overlaps(self, node: fx.Node) -> bool:
+        """Whether elements of a new tensor may share an address."""
+        layout = self._layout(node)
+        return unusual_strides(*layout) is not None and nesting(*layout, self.b.ranges) is None
+
+    def _storage(self, node: fx.Node) -> SSAValue:
+        """The storage of a tensor, from its first to its last element, as one dim."""
+        value = self.environment[node]
+        shape, strides = self._layout(node)
+        span = sum(((e - 1) * s for e, s in zip(shape, strides, strict=True)), Expr.const(1))
+        index = views.storage_index(self.b, shape, strides, Expr.const(0))
+        storage = self.b.full(0, dtype_of(value), [span])
+        return self.b.scatter("replace", storage, value, [index], [0], 0)
+
     def _index(self, node: fx.Node) -> int:
+        if node not in self.result_of and self._overlaps(node):
+            self.result_of[node] = self._append(self._storage(node))
         if node not in self.result_of:
             self.result_of[node] = self._append(self.environment[node])
-            if self._is_plain(node):
-                self.result_attrs[-1] = layout_attrs(*self._layout(node))
+            self.result_attrs[-1] = layout_attrs(*self._layout(node))
         return self.result_of[node]
-
-    def _is_plain(self, node: fx.Node) -> bool:
-        """Whether no elements share an address; those of a host call's result may: it is copied."""
-        return nesting(*self._layout(node), self.ranges) is not None
 
     def _append(self, value: SSAValue) -> int:
         self.results.append(value)

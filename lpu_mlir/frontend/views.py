@@ -144,12 +144,19 @@ def as_strided(b: GraphBuilder, x: SSAValue, strides: Sequence[Expr], offset: Ex
         and product(b.shape) == shape_of(x)[0]
     ):
         return b.reshape(x, b.shape)
-    index = b.broadcast(b.number(offset, torch.int64), b.shape)
+    return b.gather(x, [storage_index(b, b.shape, strides, offset)], [0], 0)
+
+
+def storage_index(
+    b: GraphBuilder, shape: Sequence[Expr], strides: Sequence[Expr], offset: Expr
+) -> SSAValue:
+    """Where the elements of a tensor are in its storage: i64 of these extents."""
+    index = b.broadcast(b.number(offset, torch.int64), shape)
     for axis, stride in enumerate(strides):
-        shape = [e if i == axis else Expr.const(1) for i, e in enumerate(b.shape)]
-        steps = b.pointwise("mul", b.iota(axis, shape), b.number(stride, torch.int64))
+        along = [e if i == axis else Expr.const(1) for i, e in enumerate(shape)]
+        steps = b.pointwise("mul", b.iota(axis, along), b.number(stride, torch.int64))
         index = b.pointwise("add", index, steps)
-    return b.gather(x, [index], [0], 0)
+    return index
 
 
 # --- joined -------------------------------------------------------------------------------------

@@ -233,10 +233,23 @@ def _view(b: _Builder, op: lpu_host.ViewOp) -> Step:
 
     def step(frame: Frame) -> None:
         symbols, base = frame.run.symbols, frame.values[source]
-        sizes = shape(symbols)
-        # The first element of none may be anywhere, even before the storage.
-        start = base.storage_offset() + (0 if 0 in sizes else shift(symbols))
-        frame.values[out] = base.as_strided(sizes, steps(symbols), start)
+        sizes, strides_ = shape(symbols), steps(symbols)
+        if base.numel() and 0 not in sizes:
+            start = base.storage_offset() + shift(symbols)
+            frame.values[out] = base.as_strided(sizes, strides_, start)
+        else:  # it may start outside the storage; whoever gets the view does nothing with it
+            frame.values[out] = base.new_empty_strided(sizes, strides_)
+
+    return step
+
+
+def _copy(b: _Builder, op: lpu_host.CopyOp) -> Step:
+    source, target = b.slot(op.source), b.slot(op.target)
+
+    def step(frame: Frame) -> None:
+        into = frame.values[target]
+        into.copy_(frame.values[source])
+        frame.run.memory.mark_written(into)
 
     return step
 
@@ -307,6 +320,7 @@ STEPS: Mapping[type[Operation], Callable[[_Builder, Any], Step | None]] = {
     lpu_host.ArenaOp: _arena,
     lpu_host.CarveOp: _carve,
     lpu_host.ViewOp: _view,
+    lpu_host.CopyOp: _copy,
     lpu_host.LaunchOp: _launch,
     func.CallOp: _call,
     func.ReturnOp: _return,

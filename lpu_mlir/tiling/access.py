@@ -28,6 +28,7 @@ from lpu_mlir.dialects.expr import (
     Expr,
     Range,
     contiguous_strides,
+    nesting,
     nonnegative,
     product,
     simplify,
@@ -135,6 +136,8 @@ def make_access(
     axes = _axes(flat, ranges, index)
     if axes is None or not every <= {axis.dim for axis in axes}:
         return _flat(target, flat, scalar, ranges, scalars)
+    if every and where.indirect and _may_overlap(axes, ranges):
+        return _flat(target, flat, scalar, ranges, scalars)
     base = flat.substitute({axis.dim: Expr.const(0) for axis in axes})
     _require_inside(target, base, axes, ranges)
     return Access(target, base, axes, None)
@@ -220,6 +223,11 @@ def _axes(
         found.append(Axis(dim, upper + 1, stride))
     order = {name: i for i, e in reversed(list(enumerate(index))) for name in e.names()}
     return tuple(sorted(found, key=lambda axis: (order.get(axis.dim, 0), axis.dim)))
+
+
+def _may_overlap(axes: Sequence[Axis], ranges: Mapping[str, Range]) -> bool:
+    """Whether two points may be one element: a computed index need not be one to one."""
+    return nesting([a.extent for a in axes], [a.stride for a in axes], ranges) is None
 
 
 def _by_one_axis(

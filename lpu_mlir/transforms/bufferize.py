@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import PassFailedException
 from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import (
+    COMPUTED,
     HostCallOp,
     IntsAttr,
     ShapeAttr,
@@ -28,7 +29,7 @@ from lpu_mlir.dialects.lpu import (
     extents,
     memref_type,
 )
-from lpu_mlir.dialects.lpu_host import AllocOp
+from lpu_mlir.dialects.lpu_host import AllocOp, CopyOp
 from lpu_mlir.dialects.lpu_loop import Dim, LoadOp, NestOp, StoreOp, WriteBackOp
 from lpu_mlir.nests.nest import Nest, Store, write
 from lpu_mlir.nests.scalar import Scalars
@@ -385,6 +386,9 @@ class Bufferization:
         self.block.add_op(func.ReturnOp(*(self.buffers[self.returned[p]] for p in self.kept)))
 
     def copy(self, source: SSAValue, target: SSAValue) -> None:
+        if element_type(target.type) not in COMPUTED:
+            self.block.add_op(CopyOp(source, target))
+            return
         scalars = Scalars()
         dims: list[Dim] = []
         point: list[Expr] = []

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import Builtin, DictionaryAttr, FileLineColLoc
 from xdsl.dialects.func import Func
 from xdsl.parser import Parser
 
-from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.dialects.expr import Expr, nesting
 from lpu_mlir.dialects.lpu import Lpu, symbols, tensor_type
 from lpu_mlir.dialects.lpu_graph import LpuGraph, WriteBackOp
 from lpu_mlir.frontend import (
@@ -31,7 +31,7 @@ from lpu_mlir.frontend import (
 )
 from lpu_mlir.frontend.arguments import Comparison, decode_arguments, encode_arguments
 from lpu_mlir.frontend.builder import FloatScalar
-from lpu_mlir.frontend.outputs import OUTPUTS, nesting
+from lpu_mlir.frontend.outputs import OUTPUTS
 from lpu_mlir.frontend.symint import from_sympy
 from lpu_mlir.frontend.types import NATIVE
 

@@ -78,7 +78,7 @@ def byte_window(
 
 
 def _poison_value(dtype: torch.dtype) -> float | int | bool:
-    if dtype.is_floating_point:
+    if dtype.is_floating_point or dtype.is_complex:
         return float("nan")
     if dtype == torch.bool:
         return True

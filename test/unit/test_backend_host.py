@@ -1,0 +1,133 @@
+"""torch.compile where elements or operators stay outside the LPU, against eager PyTorch."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from lpu_mlir.report import Report
+
+
+def check(function: Callable, *inputs: Tensor, dynamic: bool = False) -> None:
+    """Results, and what becomes of the inputs; the backend must have been called."""
+    expected_inputs, inputs = [x.clone() for x in inputs], tuple(x.clone() for x in inputs)
+    expected = function(*expected_inputs)
+    compare(function, expected, inputs, dynamic)
+    torch.testing.assert_close(list(inputs), expected_inputs, rtol=0, atol=0, equal_nan=True)
+
+
+def compare(function: Callable, expected: object, inputs: tuple, dynamic: bool = False) -> None:
+    torch._dynamo.reset()
+    with Report() as seen:
+        result = torch.compile(function, backend="lpu_mlir", dynamic=dynamic)(*inputs)
+    assert seen.graphs
+    torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
+
+
+# --- operators with side effects ----------------------------------------------------------------
+
+INVERTIBLE = torch.tensor([[4.0, 1.0], [1.0, 3.0]])
+
+
+@pytest.mark.parametrize("function", [torch.linalg.inv, torch.linalg.cholesky])
+def test_operators_that_check_their_result(function):
+    check(lambda x: function(x) + 1, INVERTIBLE)
+
+
+def test_a_failed_check_is_raised():
+    function = torch.compile(torch.linalg.inv, backend="lpu_mlir")
+    with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+        function(torch.zeros(2, 2))
+
+
+# --- dtypes that only pass through --------------------------------------------------------------
+
+COMPLEX = torch.complex(torch.arange(12.0), -torch.arange(12.0)).view(3, 4)
+UNSIGNED = (torch.arange(12) + (1 << 62)).to(torch.uint64).view(3, 4)
+
+
+def doubled_in_place(x: Tensor) -> Tensor:
+    x.mul_(2)
+    return x.t()
+
+
+def replaced(x: Tensor, y: Tensor) -> Tensor:
+    x.copy_(y)
+    return x.clone()
+
+
+def reversed_in_place(x: Tensor) -> Tensor:
+    x.copy_(x.flip(0))
+    return x.t()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_complex_result_in_another_layout(dynamic):
+    check(lambda x: (x.t() * 2).t(), COMPLEX, dynamic=dynamic)
+    check(lambda x: torch.fft.fft(x).transpose(0, 1), torch.ones(5, 3), dynamic=dynamic)
+
+
+def test_complex_inputs_change_in_place():
+    check(doubled_in_place, COMPLEX)
+    check(replaced, COMPLEX, torch.arange(4.0))
+
+
+def test_wide_unsigned_integers():
+    check(lambda x: (x.t().clone(), x.t().contiguous()), UNSIGNED)
+    check(reversed_in_place, UNSIGNED)
+    check(replaced, torch.zeros(3, 4), UNSIGNED)
+
+
+# --- layouts ------------------------------------------------------------------------------------
+
+
+def test_host_calls_get_dense_operands():
+    def function(weight: Tensor, indices: Tensor, offsets: Tensor) -> Tensor:
+        return torch.nn.functional.embedding_bag(indices, weight, offsets, mode="sum")
+
+    weight, indices = torch.arange(50.0).view(10, 5), torch.arange(10)[::2]
+    offsets = torch.tensor([0, 3])
+    expected = function(weight, indices, offsets)
+    compare(function, expected, (weight, indices, offsets))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_as_strided_reaches_around_a_view(dynamic):
+    storage = torch.arange(30.0)
+
+    def function(x: Tensor) -> Tensor:
+        return x.as_strided((2, 10), (10, 1), 4) + 1
+
+    compare(function, function(storage[3:9]), (storage[3:9],), dynamic)
+    compare(function, function(storage[:20:2]), (storage[:20:2],), dynamic)
+
+
+def test_new_tensors_whose_elements_overlap():
+    for shape, strides in (((1, 5), (5, 0)), ((5, 5), (2, 1)), ((3, 4), (0, 1))):
+        function = torch.compile(torch.empty_strided, backend="lpu_mlir", dynamic=False)
+        result = function(shape, strides)
+        assert result.shape == shape
+        assert result.stride() == strides
+
+
+def test_empty_tensors_reversed():
+    check(lambda x: x.flip(1), torch.empty(5, 0, 8))
+
+
+# --- scatters to computed positions -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_positions_that_are_no_one_to_one_function(accumulate):
+    def function(y: Tensor, v: Tensor) -> Tensor:
+        rows = torch.arange(5)
+        return y.index_put((rows[:, None] * 2 + rows,), v, accumulate=accumulate)
+
+    check(function, torch.zeros(13), torch.ones(5, 5))
+
+
+def test_gather_of_an_empty_index_of_another_rank():
+    index = torch.empty(2, 0, dtype=torch.int64)
+    check(lambda x: x.gather(0, index), torch.ones(5))
+    check(lambda x: x.scatter(0, index, 1.0) + 1, torch.ones(5))
