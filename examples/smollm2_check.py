@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -71,6 +71,7 @@ class Answer:
     """How much eager preferred its own choice, where the tokens differ."""
     seconds_per_token: float
     """Of steps: the median."""
+    eager_seconds_per_token: float
     text: str
 
 
@@ -127,18 +128,24 @@ def first_calls(backend: str, model: Any, prompts: Sequence[Tensor], room: int) 
     return [call(*given) - call(*given) for given in calls]
 
 
+def timed(tokens: Iterator[Token]) -> tuple[list[Token], float]:
+    """All tokens, and the median of the seconds between two."""
+    found: list[Token] = []
+    times: list[float] = []
+    for token in tokens:
+        found.append(token)
+        times.append(perf_counter())
+    return found, median(b - a for a, b in pairwise(times))
+
+
 def answer(
     step: Callable[..., Tensor], model: Any, tokenizer: Any, prompt: Tensor, room: int, count: int
 ) -> Answer:
     """Greedy tokens of the compiled model, against eager's logits on the same contexts."""
-    ours: list[Token] = []
-    times: list[float] = []
-    for token in generate(step, prompt, make_cache(model.config, room), count):
-        ours.append(token)
-        times.append(perf_counter())
+    ours, seconds = timed(generate(step, prompt, make_cache(model.config, room), count))
     ids = [token.id for token in ours]
     cache = make_cache(model.config, room)
-    theirs = generate(Step(model), prompt, cache, count, forced=ids)
+    theirs, eager_seconds = timed(generate(Step(model), prompt, cache, count, forced=ids))
     pairs = list(zip(ours, theirs, strict=True))
     return Answer(
         prompt_tokens=prompt.shape[1],
@@ -146,7 +153,8 @@ def answer(
         equal=sum(a.id == b.id for a, b in pairs),
         largest_difference=max(float((a.logits - b.logits).abs().max()) for a, b in pairs),
         largest_gap=max(float(b.logits.max() - b.logits[a.id]) for a, b in pairs),
-        seconds_per_token=median(b - a for a, b in pairwise(times)),
+        seconds_per_token=seconds,
+        eager_seconds_per_token=eager_seconds,
         text=tokenizer.decode(ids),
     )
 
@@ -308,6 +316,7 @@ def rows(f: Figures) -> list[Row]:
     changed = f.caches_changed_elsewhere
     add("step: changed elsewhere", str(changed), "0", changed == 0)
     add("s/token (this CPU)", f"{median(a.seconds_per_token for a in f.answers):.2f}")
+    add("s/token of eager", f"{median(a.eager_seconds_per_token for a in f.answers):.2f}")
     if f.compile_seconds:
         for backend, seconds in f.compile_seconds.items():
             parts = " + ".join(f"{s:.1f}" for s in seconds)

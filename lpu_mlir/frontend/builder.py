@@ -361,7 +361,7 @@ class Term:
     b: GraphBuilder
     value: SSAValue
 
-    def apply(self, kind: str, *others: Term | bool | float | Expr) -> Term:
+    def apply(self, kind: str, *others: Term | Number) -> Term:
         """A pointwise function of this and the other terms, this one first."""
         dtype = dtype_of(self.value)
         values = [o.value if isinstance(o, Term) else self.b.number(o, dtype) for o in others]
@@ -376,7 +376,7 @@ class Term:
     def __sub__(self, other: Term | float | Expr) -> Term:
         return self.apply("sub", other)
 
-    def __mul__(self, other: Term | float | Expr) -> Term:
+    def __mul__(self, other: Term | Number) -> Term:
         return self.apply("mul", other)
 
     def __truediv__(self, other: Term | float | Expr) -> Term:

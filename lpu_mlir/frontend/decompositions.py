@@ -75,6 +75,8 @@ OWN: Mapping[Any, Callable[..., Any]] = {
 KEPT: Sequence[Any] = (
     # One rounding instead of two in half precision.
     aten.baddbmm.default,
+    aten.addcmul.default,
+    aten.addcdiv.default,
     # Products that accumulate in f32, instead of sums of rounded products.
     aten.dot.default,
     aten.mv.default,

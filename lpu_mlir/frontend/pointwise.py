@@ -196,6 +196,14 @@ def fma(b: GraphBuilder, x: Operand, y: Operand, z: Operand) -> SSAValue:
     return b.pointwise("fma", *[b.operand(v, b.dtype) for v in (x, y, z)])
 
 
+def addcmul(x: Term, y: Term, z: Term, *, value: Number = 1) -> Term:
+    return x + y * value * z
+
+
+def addcdiv(x: Term, y: Term, z: Term, *, value: Number = 1) -> Term:
+    return x + y * value / z
+
+
 # --- selection ----------------------------------------------------------------------------------
 
 
@@ -365,6 +373,8 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.pow.Tensor_Tensor: binary("pow"),
     aten.pow.Scalar: binary("pow"),
     prims.fma.default: fma,
+    aten.addcmul.default: composite(addcmul),
+    aten.addcdiv.default: composite(addcdiv),
     aten.logical_not.default: logical_not,
     aten.sign.default: sign,
     aten.signbit.default: signbit,

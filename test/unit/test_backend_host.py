@@ -92,6 +92,14 @@ def test_host_calls_get_dense_operands():
     compare(function, expected, (weight, indices, offsets))
 
 
+def test_results_that_nobody_reads_may_be_left_out():
+    def function(weight: Tensor, indices: Tensor) -> Tensor:
+        return torch.nn.functional.embedding_bag(indices, weight, mode="sum")
+
+    inputs = (torch.arange(50).view(10, 5).bfloat16(), torch.arange(10).view(5, 2))
+    compare(function, function(*inputs), inputs)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_as_strided_reaches_around_a_view(dynamic):
     storage = torch.arange(30.0)

@@ -65,6 +65,19 @@ def test_gradients_of_attention(kind: str, dtype: torch.dtype):
     assert [host_calls(graph) for graph in graphs] == [[], []]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("function", [torch.addcmul, torch.addcdiv])
+def test_sums_with_a_product_or_quotient_round_once(function, dtype: torch.dtype):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    x, y, z = (torch.randn(shape).to(dtype) for shape in ((1,), (50, 1), (1, 50)))
+    graphs: list[ImportedGraph] = []
+    result = compiled(lambda x, y, z: function(x, y, z), graphs)(x, y, z)
+    tolerance = {"rtol": 0, "atol": 0} if dtype == torch.bfloat16 else {}
+    torch.testing.assert_close(result, function(x, y, z), **tolerance)
+    assert host_calls(graphs[0]) == []
+
+
 def test_the_table():
     table = decompositions()
     assert not set(KEPT) & set(table)
