@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch._higher_order_ops.effects  # pyright: ignore[reportUnusedImport]  # registers with_effects
 from torch import fx
+from torch._functorch._aot_autograd.descriptors import SyntheticBaseAOTInput
 from torch._ops import OpOverload
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -69,9 +70,14 @@ BINDS = "lpu.binds"
 
 @dataclass(frozen=True)
 class TensorInput:
-    """A tensor placeholder: argument number `argument` of the function."""
+    """A tensor placeholder: argument number `argument` of the function.
+
+    `longer` if what comes at run time may be longer: AOTAutograd passes the whole storage that
+    inputs share, but traces with as much of it as the views need.
+    """
 
     argument: int
+    longer: bool = False
 
 
 @dataclass(frozen=True)
@@ -237,7 +243,8 @@ class _Importer:
         if _is_token(node):
             val = None  # what AOTAutograd passes when the graph runs
         if isinstance(val, torch.Tensor):
-            return TensorInput(self._tensor_argument(node, val))
+            longer = isinstance(node.meta.get("desc"), SyntheticBaseAOTInput)
+            return TensorInput(self._tensor_argument(node, val), longer)
         if isinstance(val, torch.SymFloat):
             self.argument_types.append(tensor_type(f64, ()))
             self.argument_attrs.append(DictionaryAttr({}))

@@ -92,7 +92,10 @@ class Signature:
         found: dict[int, Tensor] = {}
         for given, value in zip(self.inputs, inputs, strict=True):
             if isinstance(given, TensorInput):
-                found[given.argument] = value
+                shape = self.arguments[given.argument].shape
+                found[given.argument] = (
+                    value[: shape[0].evaluate(values)] if given.longer else value
+                )
             elif isinstance(given, FloatInput):
                 found[given.argument] = torch.tensor(float(value), dtype=torch.float64)
         tensors = [found[i] for i in sorted(found)] + list(self.constants)

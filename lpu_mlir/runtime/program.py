@@ -234,10 +234,10 @@ def _view(b: _Builder, op: lpu_host.ViewOp) -> Step:
     def step(frame: Frame) -> None:
         symbols, base = frame.run.symbols, frame.values[source]
         sizes, strides_ = shape(symbols), steps(symbols)
-        if base.numel():
+        if base.numel() and 0 not in sizes:
             start = base.storage_offset() + shift(symbols)
             frame.values[out] = base.as_strided(sizes, strides_, start)
-        else:  # its storage may hold nothing; whoever gets the view does nothing with it
+        else:  # it may start outside the storage; whoever gets the view does nothing with it
             frame.values[out] = base.new_empty_strided(sizes, strides_)
 
     return step

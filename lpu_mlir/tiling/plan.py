@@ -130,8 +130,13 @@ class Needs:
             self.visit(root, scope, ranges)
         for store in self.nest.stores:
             target = self.outs[store.out]
-            stored = make_access(store, target, ranges, self.scalars, frozenset(scope)).dims
+            access = make_access(store, target, ranges, self.scalars, frozenset(scope))
+            # Dims that are not in the address are in the positions of the indexed axis.
+            rest = sorted(scope.keys() - {*access.dims})
+            stored = [n for dim in access.dims for n in (rest if dim == INDEXED else (dim,))]
             self.arrange(store.value, stored, scope, ranges)
+            if access.index is not None:
+                self.arrange(access.index, rest, scope, ranges)
 
     def visit(self, node: Node, scope: Mapping[str, DimKey], ranges: Mapping[str, Range]) -> None:
         dims = tuple(scope[name] for name in sorted(node.free))
@@ -176,6 +181,8 @@ class Needs:
         if factors is None:
             names = [*scope, *keys]
             self.arrange(fold.body, [n for n in names if n in fold.body.free], inner, inside)
+        for factor in map(strip_widening, factors or ()):
+            self.widen(factor, inner, inside)
         return None
 
     def arrange(
@@ -185,12 +192,22 @@ class Needs:
         scope: Mapping[str, DimKey],
         ranges: Mapping[str, Range],
     ) -> None:
-        """Counts the copy of a loaded tile whose axes are not in the order in which it is used."""
-        if not isinstance(node, Load):
+        """Counts the copy of a loaded tile whose axes are not in the order in which it is used, and
+        the tile of a value that is the same along some dims."""
+        if isinstance(node, Fold):
             return
-        if make_access(node, node.source, ranges, self.scalars).dims != tuple(order):
-            dims = tuple(scope[name] for name in order if name != INDEXED)
-            self.need(dims, node, computed=True)
+        if not isinstance(node, Load):
+            if node.free != frozenset(order) or not node.children:
+                self.need(tuple(scope[n] for n in order), node, computed=True)
+        elif make_access(node, node.source, ranges, self.scalars).dims != tuple(order):
+            self.need(tuple(scope[n] for n in order), node, computed=True)
+
+    def widen(self, factor: Node, scope: Mapping[str, DimKey], ranges: Mapping[str, Range]) -> None:
+        """Counts the tile over all dims of a factor whose window does not step along each."""
+        if isinstance(factor, Load):
+            access = make_access(factor, factor.source, ranges, self.scalars)
+            if access.index is None and frozenset(access.dims) != factor.free:
+                self.need(tuple(scope[n] for n in sorted(factor.free)), factor, computed=True)
 
     def need(self, dims: tuple[DimKey, ...], node: Node, computed: bool) -> None:
         self.tiles.append(Tile(dims, element_bytes(node.type), computed))

@@ -6,7 +6,7 @@ Each nest becomes a kernel and a launch on views of its buffers.  The work is in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -62,7 +62,9 @@ class KernelLowering:
         nest = read(op, scalars)
         require_order(nest, outs, scalars)
         parts = cut_to_known(nest, scalars)
-        plans = [self.plan(part, outs, scalars) for part in parts]
+        # Channels keep their place for the whole phase, whichever part they belong to.
+        share = replace(self.target, sram_bytes=self.target.sram_bytes // max(1, len(parts)))
+        plans = [self.plan(part, outs, scalars, share) for part in parts]
         cores = max(
             (used_cores(n, p, self.target) for n, p in zip(parts, plans, strict=True)), default=1
         )
@@ -79,9 +81,9 @@ class KernelLowering:
         self.launch(op, kernel, arguments)
         return kernel
 
-    def plan(self, nest: Nest, outs: Sequence[SSAValue], scalars: Scalars) -> Plan:
+    def plan(self, nest: Nest, outs: Sequence[SSAValue], scalars: Scalars, target: Target) -> Plan:
         walk = make_walk(nest, outs, scalars)
-        return make_plan(Needs(nest, scalars, outs), self.target, self.hints(), walk)
+        return make_plan(Needs(nest, scalars, outs), target, self.hints(), walk)
 
     def launch(self, op: NestOp, kernel: lpu_kernel.KernelOp, arguments: KernelArguments) -> None:
         views: list[SSAValue] = []

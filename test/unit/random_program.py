@@ -62,8 +62,8 @@ ORDERED = 2.0**22
 """Whole numbers whose absolute values sum to less are added exactly in f32, in any order."""
 
 
-SMOOTH = ("exact", "approximate", "cancelling", "sum")
-APPROXIMATE = ("approximate", "cancelling")
+APPROXIMATE = ("approximate", "cancelling", "stepwise")
+SMOOTH = (*APPROXIMATE, "exact", "sum")
 
 
 class Rejected(Exception):
@@ -75,8 +75,9 @@ class Statement:
     """`target = text`, or `text` alone for a statement that changes its first operand.
 
     kind: "exact", "approximate" (library functions, free order), "cancelling" (approximate, and
-    relative to its operand only), "sum" (exact for small whole numbers), "jump" (needs exact
-    operands), "integer" (a conversion: needs exact ones in range), "update" (in place).
+    relative to its operand only), "stepwise" (eager rounds parts of it to the dtype), "sum" (exact
+    for small whole numbers), "jump" (needs exact operands), "integer" (a conversion: needs exact
+    ones in range), "update" (in place).
     """
 
     target: str
@@ -183,8 +184,10 @@ class Shadow:
         if rounded:
             error = error * (LIBRARY if own == accurate else 2)
         if statement.kind == "cancelling":
-            [operand] = operands.values()
-            error = error + operand.value.double().abs() * accurate * LIBRARY
+            error = error + _only(operands).abs() * accurate * LIBRARY
+        if statement.kind == "stepwise":
+            parts = _only(operands).nan_to_num(0.0, 0.0, 0.0).abs()
+            error = error + (parts.max() if parts.numel() else 0.0) * own * 2
         disturbed = {
             name: self._disturbed(o, accurate if rounded else 0.0) for name, o in operands.items()
         }
@@ -206,6 +209,11 @@ class Shadow:
         amount = amount if operand.error is None else amount + operand.error
         noise = torch.rand(value.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
         return lambda sign: (value.double() + noise.sign() * amount * sign).to(value.dtype)
+
+
+def _only(operands: Mapping[str, Value]) -> Tensor:
+    [operand] = operands.values()
+    return operand.value.double()
 
 
 def _copied(value: Any) -> Any:
