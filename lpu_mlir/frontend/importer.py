@@ -10,24 +10,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import torch
-import torch._higher_order_ops.effects  # pyright: ignore[reportUnusedImport]  # registers with_effects
 from torch import fx
 from torch._functorch._aot_autograd.descriptors import SyntheticBaseAOTInput
 from torch._ops import OpOverload
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
-    FileLineColLoc,
     FunctionType,
-    IntAttr,
-    LocationAttr,
     ModuleOp,
     StringAttr,
-    UnknownLoc,
+    UnitAttr,
     f64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -36,7 +31,6 @@ from xdsl.traits import is_side_effect_free
 
 from lpu_mlir.dialects.expr import Expr, Range, nonnegative, product
 from lpu_mlir.dialects.lpu import (
-    COMPUTED,
     SYMBOLS,
     HostCallOp,
     SymbolAttr,
@@ -47,8 +41,19 @@ from lpu_mlir.dialects.lpu import (
 from lpu_mlir.dialects.lpu_graph import WriteBackOp
 from lpu_mlir.frontend import symfloat, views
 from lpu_mlir.frontend.arguments import RELATIONS, Comparison, encode_arguments
-from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, as_value, dtype_of
+from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, dtype_of
 from lpu_mlir.frontend.errors import WAY_OUT, NotNative, Unsupported
+from lpu_mlir.frontend.nodes import (
+    all_native,
+    counts_in_storage,
+    described,
+    flattened,
+    is_token,
+    locate,
+    source_of,
+    tensors_in,
+    with_effects,
+)
 from lpu_mlir.frontend.outputs import (
     COPY_,
     OUTPUTS,
@@ -56,16 +61,18 @@ from lpu_mlir.frontend.outputs import (
     dense_order,
     layout_attrs,
     storage_base,
+    unusual_strides,
 )
 from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, from_sympy, sym_node
 from lpu_mlir.frontend.table import HANDLERS
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 
 aten = torch.ops.aten
-with_effects = torch.ops.higher_order.with_effects
 
 BINDS = "lpu.binds"
 """Attribute of a host call: names of the symbols that its integer results bind, in order."""
+STORAGE = "lpu.storage"
+"""Attribute of a host call that finds its operand in the operand's own storage, as PyTorch does."""
 
 
 @dataclass(frozen=True)
@@ -155,31 +162,6 @@ class _Symbols:
         return tuple(map(self.expr, values))
 
 
-@cache
-def _location(stack_trace: str | None) -> LocationAttr:
-    """The innermost frame of a stack trace: the user's line."""
-    for line in reversed(stack_trace.splitlines() if stack_trace else ()):
-        if (text := line.strip()).startswith('File "'):
-            path, _, rest = text[6:].partition('", line ')
-            number = rest.partition(",")[0]
-            return FileLineColLoc(StringAttr(path), IntAttr(int(number)), IntAttr(0))
-    return UnknownLoc()
-
-
-def _source(node: fx.Node) -> str | None:
-    location = _location(node.meta.get("stack_trace"))
-    if not isinstance(location, FileLineColLoc):
-        return None
-    return f"{location.filename.data}:{location.line.data}"
-
-
-def _described(value: Any) -> str:
-    """A value in an error message."""
-    if isinstance(value, torch.Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    return str(value)
-
-
 class _Importer:
     def __init__(self, gm: fx.GraphModule, fallback: str):
         self.gm = gm
@@ -240,7 +222,7 @@ class _Importer:
     # --- inputs -----------------------------------------------------------------------------
     def _placeholder(self, node: fx.Node) -> Input:
         val = node.meta.get("val")
-        if _is_token(node):
+        if is_token(node):
             val = None  # what AOTAutograd passes when the graph runs
         if isinstance(val, torch.Tensor):
             longer = isinstance(node.meta.get("desc"), SyntheticBaseAOTInput)
@@ -303,12 +285,12 @@ class _Importer:
         if isinstance(argument, fx.Node):
             return self.environment[argument]
         if isinstance(argument, list | tuple):
-            return [self._value(item) for item in _flat(argument)]
+            return [self._value(item) for item in flattened(argument)]
         return self.symbols.expr(argument) if isinstance(argument, torch.SymInt) else argument
 
     def _call(self, node: fx.Node) -> None:
         special = _SPECIAL.get(node.target)
-        self.b.location = _location(node.meta.get("stack_trace"))
+        self.b.location = locate(node.meta.get("stack_trace"))
         if special is not None:
             special(self, node)
             return
@@ -316,7 +298,7 @@ class _Importer:
         if isinstance(val, _NUMBERS):
             self.environment[node] = self._number(node, val)
             return
-        listed = _flat(val)
+        listed = flattened(val)
         if listed and all(isinstance(v, _NUMBERS) for v in listed):
             self.environment[node] = [self._number(node, v) for v in listed]
             return
@@ -347,16 +329,16 @@ class _Importer:
                 raise NotNative("extents of the result depend on data")
             if handler is None:
                 raise NotNative("no native form of this operator")
-            if self.foreign and not _all_native(args, kwargs, results):
+            if self.foreign and not all_native(args, kwargs, results):
                 raise NotNative("a dtype that the LPU does not compute with")
             self.b.shape = extents(results[0]) if results else ()
-            self.b.result_dtypes = tuple(v.dtype for v in _tensors(val))
+            self.b.result_dtypes = tuple(v.dtype for v in tensors_in(val))
             self.b.dtype = self.b.result_dtypes[0]
             value = handler(self.b, *args, **kwargs)
         except NotNative as reason:
             return self._host_call(node, val, args, kwargs, str(reason))
         except (ValueError, TypeError, KeyError, IndexError) as error:
-            error.add_note(f"while importing {node.format_node()} at {_source(node)}")
+            error.add_note(f"while importing {node.format_node()} at {source_of(node)}")
             raise
         if isinstance(value, SSAValue):
             return self._conforming(node, value, results[0])
@@ -379,7 +361,7 @@ class _Importer:
             self.symbols.aliases[str(sym_node(size).expr)] = length
 
     def _results(self, node: fx.Node, val: Any) -> list[Attribute]:
-        return [self._type(node, v) for v in _tensors(val)]
+        return [self._type(node, v) for v in tensors_in(val)]
 
     def _conforming(self, node: fx.Node, value: SSAValue, expected: Attribute) -> SSAValue:
         """The value with the extents that PyTorch knows; a name for it, too."""
@@ -411,17 +393,20 @@ class _Importer:
         if self.fallback == "error":
             raise self._unsupported(node, reason, "error")
         types = self._results(node, val)
-        numbers = {id(v): self._number(node, v) for v in _flat(val) if isinstance(v, _SYMBOLIC)}
+        numbers = {id(v): self._number(node, v) for v in flattened(val) if isinstance(v, _SYMBOLIC)}
         binds = [n.lhs if isinstance(n, Comparison) else n for n in numbers.values()]
         if not all(isinstance(symbol, Expr) for symbol in binds):
             raise self._unsupported(node, f"{reason}, and one of its results is no number")
         self._check_bound(node, types, binds)
+        whole = counts_in_storage(target) and self._is_whole(node, args[0])
         try:
             operands, arguments = encode_arguments(args, kwargs)
         except TypeError as error:
             raise self._unsupported(node, f"{reason}, and {error}") from error
         name = str(other or node.target)
         op = HostCallOp(name, operands, arguments, reason, types)
+        if whole:
+            op.attributes[STORAGE] = UnitAttr()
         if binds:
             op.attributes[BINDS] = ArrayAttr([StringAttr(str(symbol)) for symbol in binds])
         op.location = self.b.location
@@ -431,9 +416,20 @@ class _Importer:
         results = iter(op.results)
         values = [
             next(results) if isinstance(v, torch.Tensor) else numbers.get(id(v), v)
-            for v in _flat(val)
+            for v in flattened(val)
         ]
         return tuple(values) if isinstance(val, list | tuple) else values[0] if values else None
+
+    def _is_whole(self, node: fx.Node, value: Any) -> bool:
+        """Whether an operand comes with its storage, being an argument; any other must be dense."""
+        source: Any = node.args[0]
+        val = source.meta["val"]
+        if value in self.block.args:
+            return True
+        shape, strides = (self.symbols.extents(v) for v in (val.shape, val.stride()))
+        if val.storage_offset() != 0 or unusual_strides(shape, strides) is not None:
+            raise self._unsupported(node, "it counts in the storage of a tensor that is not dense")
+        return False
 
     def _check_bound(
         self, node: fx.Node, types: Sequence[Attribute], binds: Sequence[Expr]
@@ -450,9 +446,9 @@ class _Importer:
 
     def _unsupported(self, node: fx.Node, reason: str, way_out: str = "graph") -> Unsupported:
         operands = [
-            _described(a.meta.get("val") if isinstance(a, fx.Node) else a) for a in node.args
+            described(a.meta.get("val") if isinstance(a, fx.Node) else a) for a in node.args
         ]
-        return Unsupported(str(node.target), reason, operands, _source(node), WAY_OUT[way_out])
+        return Unsupported(str(node.target), reason, operands, source_of(node), WAY_OUT[way_out])
 
     # --- special nodes ----------------------------------------------------------------------
     def getitem(self, node: fx.Node) -> None:
@@ -499,7 +495,7 @@ class _Importer:
         if not isinstance(target, fx.Node) or target not in self.arguments:
             raise self._unsupported(node, "a write to something that is no input")
         old = self.block.args[self.arguments[target]]
-        if self.foreign and source.type != old.type and not _all_native([old, source], {}, ()):
+        if self.foreign and source.type != old.type and not all_native([old, source], {}, ()):
             val, reason = target.meta["val"], "a dtype that the LPU does not compute with"
             value = self._host_call(node, val, [old, source], {}, reason, aten.copy.default)
         else:
@@ -566,28 +562,6 @@ _SPECIAL: Mapping[Any, Callable[[_Importer, fx.Node], None]] = {
     aten.sym_constrain_range_for_size.default: _Importer.nothing,
     aten._assert_tensor_metadata.default: _Importer.nothing,
 }
-
-
-def _is_token(node: fx.Node) -> bool:
-    """Whether a placeholder only orders operators with side effects."""
-    users = list(node.users)
-    return bool(users) and all(u.target is with_effects and u.args[0] is node for u in users)
-
-
-def _flat(val: Any) -> Sequence[Any]:
-    if isinstance(val, list | tuple):
-        return val  # pyright: ignore[reportUnknownVariableType]
-    return () if val is None else (val,)
-
-
-def _tensors(val: Any) -> list[torch.Tensor]:
-    return [v for v in _flat(val) if isinstance(v, torch.Tensor)]
-
-
-def _all_native(args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any]) -> bool:
-    items = [item for value in (*args, *kwargs.values()) for item in _flat(value)]
-    types = [as_value(item).type for item in items if isinstance(item, SSAValue)]
-    return all(element_type(type_) in COMPUTED for type_ in (*results, *types))
 
 
 _SYMBOLIC = (torch.SymInt, torch.SymBool)

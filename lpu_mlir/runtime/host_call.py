@@ -11,13 +11,11 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
 from lpu_mlir.frontend.arguments import decode_arguments
-from lpu_mlir.frontend.importer import BINDS
+from lpu_mlir.frontend.importer import BINDS, STORAGE
+from lpu_mlir.frontend.nodes import counts_in_storage
 from lpu_mlir.frontend.types import DTYPES
 
 HostCall: TypeAlias = Callable[[Sequence[Tensor], dict[str, int]], list[Tensor]]
-
-OF_STORAGE = frozenset(("aten.as_strided.default",))
-"""Operators that read elements of their operand's storage which are not its own."""
 
 
 def find_overload(name: str) -> Callable[..., Any]:
@@ -40,10 +38,16 @@ def make_host_call(op: HostCallOp) -> HostCall:
     shapes = [extents(result.type) for result in op.outputs]
     dtypes = [DTYPES[element_type(result.type)] for result in op.outputs]
     used = [bool(result.uses) for result in op.outputs]
-    looks_around = op.overload.data in OF_STORAGE
+    counted, whole = counts_in_storage(overload), STORAGE in op.attributes
 
     def call(operands: Sequence[Tensor], symbols: dict[str, int]) -> list[Tensor]:
-        if not looks_around:  # some kernels take it for granted, as a copy is no operation here
+        # Some kernels take dense operands for granted: PyTorch's graph has copies, which are no
+        # operations here. Where positions count in the storage, there must be nothing around.
+        if counted and not whole:
+            operands = [
+                operand.clone(memory_format=torch.contiguous_format) for operand in operands
+            ]
+        elif not whole:
             operands = [operand.contiguous() for operand in operands]
         args, kwargs = decode_arguments(arguments, operands, symbols)
         values = list(_flat(overload(*args, **kwargs)))

@@ -85,7 +85,11 @@ def sweep(options: argparse.Namespace) -> None:
     dynamic = {"no": False, "yes": True, "auto": None}[options.dynamic]
     settings = Settings(options.samples, dynamic, options.fullgraph, options.gradients)
     torch._logging.set_logs(dynamo=logging.ERROR)  # says where it breaks graphs
-    torch.compile(lambda x: x + 1, backend="lpu_mlir")(torch.ones(2))  # loads what forks will need
+    # Loads what forks will need.
+    warm = torch.compile(lambda x: (x.exp() @ x).sum(), backend="lpu_mlir", dynamic=dynamic)
+    warm(torch.ones(3, 3, requires_grad=options.gradients))
+    if options.gradients:
+        warm(torch.ones(3, 3, requires_grad=True)).backward()
     with options.results.open("a", buffering=1) as file:
         for name, op, dtype in _todo(options):
             record = _apart(name, op, dtype, settings, options.timeout)

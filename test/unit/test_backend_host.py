@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.exc import BackendCompilerFailed
 
 from lpu_mlir.report import Report
 
@@ -109,6 +110,31 @@ def test_as_strided_reaches_around_a_view(dynamic):
 
     compare(function, function(storage[3:9]), (storage[3:9],), dynamic)
     compare(function, function(storage[:20:2]), (storage[:20:2],), dynamic)
+
+
+def test_a_scatter_into_the_storage_of_an_intermediate():
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        kept = torch.linalg.inv(x) + 1  # takes the memory before
+        return (x * 2).as_strided_scatter(y, (2, 2), (1, 2), 1) + kept.sum() * 0
+
+    check(function, torch.eye(3) * 2, torch.ones(2, 2))
+
+
+def test_a_scatter_into_the_storage_of_an_argument():
+    storage = torch.arange(30.0)
+
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        return x.as_strided_scatter(y, (2,), (2,), 3) + 1
+
+    compare(function, function(storage[3:9], torch.ones(2)), (storage[3:9], torch.ones(2)))
+
+
+def test_a_scatter_into_the_storage_of_a_view_is_refused():
+    function = torch.compile(
+        lambda x, y: (x + 1).t().as_strided_scatter(y, (2,), (2,), 4), backend="lpu_mlir"
+    )
+    with pytest.raises(BackendCompilerFailed, match="not dense"):
+        function(torch.ones(3, 4), torch.ones(2))
 
 
 def test_new_tensors_whose_elements_overlap():
