@@ -192,8 +192,9 @@ class Scalars:
         return found
 
     def pieces(self, position: Expr, bounds: Sequence[Expr], parts: Sequence[Node]) -> Node:
-        if not bounds:
-            return parts[0]
+        distances = [(position - bound).constant() for bound in bounds]
+        if None not in distances:  # a position that is no dim is in one of them
+            return parts[sum(d is not None and d >= 0 for d in distances)]
         key = (Pieces, position, tuple(bounds), tuple(parts))
         found = self._pool.get(key)
         if found is None:

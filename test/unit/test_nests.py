@@ -244,6 +244,14 @@ def test_names_of_nested_folds_go_by_height():
     assert evaluate(outer, {}) == expected
 
 
+@pytest.mark.parametrize(("position", "part"), [(0, 0), (2, 1), (3, 1), (4, 2), (9, 2)])
+def test_pieces_at_a_fixed_position_are_one_part(position: int, part: int):
+    scalars = Scalars()
+    parts = [scalars.index(Expr.const(i)) for i in range(3)]
+    bounds = [Expr.const(2), Expr.const(4)]
+    assert scalars.pieces(Expr.const(position), bounds, parts) is parts[part]
+
+
 def test_pieces_without_bounds_are_their_part():
     scalars = Scalars()
     part = scalars.index(D0)

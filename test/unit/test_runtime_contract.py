@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
-from lpu_mlir.backend import lpu_mlir
+from lpu_mlir.backend import compile_fx, lpu_mlir
+from lpu_mlir.options import Options
 
 
 class Counting:
@@ -337,6 +339,15 @@ def test_extents_may_change_without_compiling_again():
         x = torch.arange(float(n * m)).reshape(n, m)
         torch.testing.assert_close(run(x), x * n + x.sum(1, keepdim=True))
     assert backend.calls == 1
+
+
+def test_symbols_that_only_strides_tell():
+    """Without Dynamo no symbol comes as an input of its own."""
+    x = torch.arange(30.0).reshape(3, 10)[:, ::2]
+    graph = make_fx(lambda x: [x.t() + 1], tracing_mode="symbolic")(x)
+    compiled = compile_fx(graph, [x], Options(target="tiny"))
+    for wide in (x, torch.arange(56.0).reshape(4, 14)[:, ::2]):
+        assert torch.equal(compiled([wide])[0], wide.t() + 1)
 
 
 def test_weights_are_live():
