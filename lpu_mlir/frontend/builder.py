@@ -41,6 +41,7 @@ from lpu_mlir.dialects.lpu_graph import (
     TransposeOp,
     broadcast_extents,
 )
+from lpu_mlir.frontend.errors import NotNative
 from lpu_mlir.frontend.types import (
     DIMENSIONED,
     DTYPES,
@@ -225,6 +226,8 @@ class GraphBuilder:
 
     def matmul(self, lhs: SSAValue, rhs: SSAValue, dtype: torch.dtype | None = None) -> SSAValue:
         """Batched product, in `dtype` if given; a transposed operand becomes a flag."""
+        if dtype_of(lhs) == torch.bool:
+            raise NotNative("eager refuses booleans, unless there are none")
         lhs, flip_lhs = _untransposed(lhs)
         rhs, flip_rhs = _untransposed(rhs)
         if dtype is not None:

@@ -16,6 +16,7 @@ import torch
 from torch import fx
 from torch._functorch._aot_autograd.descriptors import SyntheticBaseAOTInput
 from torch._ops import OpOverload
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -147,6 +148,9 @@ class _Symbols:
         if isinstance(value, int):
             return Expr.const(value)
         self.declare(sym_node(value))
+        # A guard may say that a sum or quotient is 1: then the dim is broadcast.
+        if sym_node(value).hint == 1 and statically_known_true(value == 1):
+            return Expr.const(1)
         return expr(value).substitute(self.aliases)
 
     def declare(self, node: Any) -> None:

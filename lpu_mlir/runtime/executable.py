@@ -49,8 +49,7 @@ class Layout:
         return 0 in sizes or all(size < 2 or want == got for size, want, got in pairs)
 
 
-Reader: TypeAlias = Callable[[Sequence[Any]], int]
-Binding: TypeAlias = tuple[str, Reader]
+Binding: TypeAlias = tuple[str, Callable[[Sequence[Any]], int]]
 Output: TypeAlias = Callable[[Sequence[Tensor], Sequence[Tensor], Symbols], Any]
 """From arguments, results and symbols to one output of the graph."""
 
@@ -71,19 +70,17 @@ class Signature:
 
     def _bindings(self, wanted: set[str]) -> list[Binding]:
         """How each symbol is read off the inputs; what is left, host calls bind."""
-        given: list[tuple[Expr, Reader]] = []
-        for i, kind in enumerate(self.inputs):
-            if isinstance(kind, ExtentInput):
-                given.append((kind.value, _nth(i)))
-            elif isinstance(kind, TensorInput):
-                layout = self.arguments[kind.argument]
-                given += [(e, _size(i, axis)) for axis, e in enumerate(layout.shape)]
-                given += [(e, _stride(i, axis)) for axis, e in enumerate(layout.strides)]
-        found: dict[str, Reader] = {}
-        # Extents before strides, and symbols that are given before those to be solved for.
-        for expr, read in sorted(given, key=lambda pair: str(pair[0]) not in wanted):
-            name, solved = _solved(expr, read)
-            found.setdefault(name, solved)
+        found: dict[str, Callable[[Sequence[Any]], int]] = {}
+        for i, given in enumerate(self.inputs):
+            if isinstance(given, ExtentInput):
+                found.setdefault(str(given.value), _nth(i))
+        for i, given in enumerate(self.inputs):
+            if isinstance(given, TensorInput):
+                layout = self.arguments[given.argument]
+                for axis, extent in enumerate(layout.shape):
+                    found.setdefault(str(extent), _size(i, axis))
+                for axis, stride in enumerate(layout.strides):
+                    found.setdefault(str(stride), _stride(i, axis))
         return [(name, found[name]) for name in sorted(wanted & found.keys())]
 
     def bind(self, inputs: Sequence[Any]) -> Symbols:
@@ -119,20 +116,6 @@ def as_compiled(tensor: Tensor, layout: Layout, values: Symbols, position: int) 
             f"{numbers(layout.shape)(values)} with strides {numbers(layout.strides)(values)}"
         )
     return tensor
-
-
-def _solved(expr: Expr, read: Reader) -> tuple[str, Reader]:
-    """The symbol of `c * symbol + rest` with numbers c and rest, from the expression's value."""
-    names = expr.names()
-    if len(names) != 1:
-        return "", read
-    (name,) = names
-    coefficient = expr.coefficient(name)
-    factor = None if coefficient is None else coefficient.constant()
-    if not factor:
-        return "", read
-    rest = expr.substitute({name: Expr.const(0)}).constant() or 0
-    return name, lambda inputs: (read(inputs) - rest) // factor
 
 
 def _nth(position: int) -> Callable[[Sequence[Any]], int]:

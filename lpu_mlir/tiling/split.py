@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import f32, f64
 
-from lpu_mlir.dialects.expr import Call, Expr, Range, simplify
+from lpu_mlir.dialects.expr import Call, Expr, Range, nonnegative, simplify
 from lpu_mlir.dialects.lpu_loop import Dim
 from lpu_mlir.nests.nest import Nest
 from lpu_mlir.nests.pointwise import convert
@@ -112,13 +112,15 @@ def accesses(
 def find_split(nest: Nest, scalars: Scalars) -> Split | None:
     """A dim to split, if some address is not affine in it but would be in its parts."""
     for load, scope, fold in accesses(nest, scalars.ranges):
-        found = _split_for(address(load.source, load.index, scope), nest, fold)
+        found = _split_for(address(load.source, load.index, scope), nest, fold, scope)
         if found is not None:
             return found
     return None
 
 
-def _split_for(flat: Expr, nest: Nest, fold: Fold | None) -> Split | None:
+def _split_for(
+    flat: Expr, nest: Nest, fold: Fold | None, ranges: Mapping[str, Range]
+) -> Split | None:
     bound = dict(fold.dims) if fold is not None and fold.form == "fold" else {}
     # A scan runs along one dim.
     along = {node.along for node in nest.nodes() if isinstance(node, Fold)}
@@ -129,6 +131,8 @@ def _split_for(flat: Expr, nest: Nest, fold: Fold | None) -> Split | None:
             factor = _factor(call, name)
             if extent is None or factor is None or extent.divmod(factor)[1].terms:
                 continue
+            if not nonnegative(factor, ranges):
+                continue  # the dim is counted backwards
             if factor != extent and factor != 1:
                 return Split(fold if name in bound else None, name, factor)
     return None

@@ -517,6 +517,8 @@ def check_graph(program: Program) -> int:
         before, graph = traced(program, given)
     except Exception:  # PyTorch cannot trace all that eager can run
         return 0
+    if any(_hides_a_symbol(n.meta["val"]) for n in graph.graph.nodes if n.op == "placeholder"):
+        return 0
     compiled = compile_fx(graph, given, Options(target=program.target, verify=True))
     _match(compiled(list(given)), given, want, sizes)
     graphs = (before, graph)
@@ -540,6 +542,13 @@ def _allows(graph: Any, given: Sequence[Tensor]) -> bool:
     fakes = [n.meta["val"] for n in graph.graph.nodes if n.op == "placeholder"]
     fixed = all(_fits(fake, real) for fake, real in zip(fakes, given, strict=True))
     return fixed and graph.shape_env.evaluate_guards_for_args(fakes, given, ignore_static=False)
+
+
+def _hides_a_symbol(fake: Tensor) -> bool:
+    """Whether a stride that means nothing is a symbol: Dynamo, but not we, would pass its value."""
+    pairs = zip(fake.shape, fake.stride(), strict=True)
+    few = 0 in fake.shape
+    return any((few or size == 1) and isinstance(step, torch.SymInt) for size, step in pairs)
 
 
 def _fits(fake: Tensor, real: Tensor) -> bool:

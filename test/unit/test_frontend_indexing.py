@@ -173,3 +173,8 @@ def test_empty_index_of_another_rank():
     check(lambda x, i: x.gather(1, i), x, index)
     check(lambda x, i: x.scatter(1, i, 1.0), x, index)
     check(lambda x, i: x.scatter_add(0, i, x), x, index)
+
+
+def test_product_of_no_booleans_runs_in_eager():
+    x = torch.zeros(0, 0, dtype=torch.bool)
+    assert host_calls(check(lambda x: x @ x, x, native=False)) == ["aten.mm.default"]

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.fx.experimental.proxy_tensor import make_fx
 
-from lpu_mlir.backend import compile_fx, lpu_mlir
-from lpu_mlir.options import Options
+from lpu_mlir.backend import lpu_mlir
 
 
 class Counting:
@@ -341,13 +339,30 @@ def test_extents_may_change_without_compiling_again():
     assert backend.calls == 1
 
 
-def test_symbols_that_only_strides_tell():
-    """Without Dynamo no symbol comes as an input of its own."""
-    x = torch.arange(30.0).reshape(3, 10)[:, ::2]
-    graph = make_fx(lambda x: [x.t() + 1], tracing_mode="symbolic")(x)
-    compiled = compile_fx(graph, [x], Options(target="tiny"))
-    for wide in (x, torch.arange(56.0).reshape(4, 14)[:, ::2]):
-        assert torch.equal(compiled([wide])[0], wide.t() + 1)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sum(1)[: x.shape[1] // 2] * x.sum(1),
+        lambda x: torch.fmin(x.narrow(-1, 1, 1), x.unfold(-1, 2, 2)),
+    ],
+)
+def test_broadcast_of_an_extent_that_a_guard_fixes(function: Callable[[Tensor], Tensor]):
+    """Its expression is no symbol, so PyTorch keeps it and guards that it is 1."""
+    run, backend = compiled(function, dynamic=True)
+    x = torch.arange(6.0).reshape(2, 3)
+    torch.testing.assert_close(run(x), function(x))
+    assert backend.calls == 1
+
+
+def test_reversed_view_with_symbolic_extents():
+    def function(x: Tensor) -> Tensor:
+        return x.reshape(-1, x.shape[-2]).flip(0)
+
+    run, backend = compiled(function, dynamic=True)
+    for shape in ((7, 4, 3), (2, 5, 6)):
+        x = torch.randn(shape)
+        assert torch.equal(run(x), function(x))
+    assert backend.calls == 1
 
 
 def test_weights_are_live():
