@@ -18,7 +18,7 @@ from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.model.target import get_target
 from lpu_mlir.options import Options, make_options
 from lpu_mlir.pipeline import PipelineError, run_stages, stages
-from lpu_mlir.report import Report, begin_graph
+from lpu_mlir.report import Report, begin_graph, note_break
 from lpu_mlir.reproducer import write_reproducer
 from lpu_mlir.runtime.executable import Executable, Signature
 from lpu_mlir.runtime.program import Program
@@ -36,6 +36,7 @@ def lpu_mlir(
     The graph of the backward pass, if there is one, is compiled when it first runs.
     """
     compiler = partial(_compile_boxed, options=make_options(mode, options))
+    note_break(gm)
     make: Any = aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,

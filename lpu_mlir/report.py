@@ -205,9 +205,19 @@ class Report:
         self._exit.close()
 
     def _close(self, before: Counter[str], token: Token[Report | None]) -> None:
+        """Adds the breaks that Dynamo counted, but for those that graphs named themselves."""
         _OPEN.reset(token)
         found = Counter[str](counters["graph_break"]) - before
-        self.graph_breaks = dict(Counter[str](self.graph_breaks) + found)
+        for why, count in found.items():
+            if not any(
+                why.startswith(known) or known.startswith(why) for known in self.graph_breaks
+            ):
+                self.graph_breaks[why] = count
+
+    def graph_ends(self, why: str) -> None:
+        """A graph ended because Dynamo could not go on."""
+        with self._lock:
+            self.graph_breaks[why] = self.graph_breaks.get(why, 0) + 1
 
     def graph(self, compiled: CompiledGraph) -> GraphReport:
         """The report of a compiled graph, made when it is first asked for."""
@@ -314,6 +324,14 @@ def _kernel_table(kernels: Sequence[KernelReport]) -> list[str]:
         for k in kernels
     ]
     return rows
+
+
+def note_break(gm: fx.GraphModule) -> None:
+    """Tells the open report, if there is one, why Dynamo ended a graph early, if it did."""
+    reason: Any = getattr(gm, "compile_subgraph_reason", None)
+    report = _OPEN.get()
+    if report is not None and reason is not None and reason.graph_break:
+        report.graph_ends(str(reason.reason))
 
 
 def begin_graph() -> CompiledGraph:

@@ -170,9 +170,11 @@ class OutputWriter:
         return self._view(node, base, "result", self._index(base))
 
     def _overlaps(self, node: fx.Node) -> bool:
-        """Whether elements of a new tensor may share an address."""
-        layout = self._layout(node)
-        return unusual_strides(*layout) is not None and nesting(*layout, self.b.ranges) is None
+        """Whether elements of a new tensor share an address, as far as its layout is known."""
+        shape, strides = self._layout(node)
+        if any(value.constant() is None for value in (*shape, *strides)):
+            return False
+        return unusual_strides(shape, strides) is not None and nesting(shape, strides, {}) is None
 
     def _storage(self, node: fx.Node) -> SSAValue:
         """The storage of a tensor, from its first to its last element, as one dim."""

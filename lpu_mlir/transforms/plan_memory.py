@@ -1,8 +1,10 @@
 """Places every intermediate of a function at an offset in one arena.
 
 Buffers whose lives overlap get disjoint places.  While all sizes are known, a buffer goes to the
-lowest gap that fits; once sizes depend on symbols, above everything that lives at the same time,
-which holds whatever the symbols are.  A buffer whose size a host call determines stays on its own.
+lowest gap that fits.  One whose size depends on symbols takes the place of a dead one that is at
+least as large whatever the symbols are, or a new place after all others: offsets are plain sums,
+for maxima of maxima would grow without bound.  A buffer whose size a host call determines stays on
+its own.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from lpu_mlir.dialects.expr import Expr
-from lpu_mlir.dialects.lpu import bound_late, symbols, type_bytes
+from lpu_mlir.dialects.expr import Expr, Range, nonnegative
+from lpu_mlir.dialects.lpu import bound_late, symbol_ranges, symbols, type_bytes
 from lpu_mlir.dialects.lpu_host import ALIGNMENT, AllocOp, ArenaOp, CarveOp, ViewOp
 
 
@@ -66,25 +68,49 @@ def _in_block(op: Operation, block: Block) -> Operation:
     return found
 
 
-def place(buffers: Sequence[Life]) -> dict[Life, Expr]:
-    """An offset for each buffer; largest known sizes first, then those that depend on symbols."""
-    known = [b for b in buffers if b.size.constant() is not None]
-    symbolic = [b for b in buffers if b.size.constant() is None]
-    known.sort(key=lambda b: -(b.size.constant() or 0))
-    offsets: dict[Life, Expr] = {}
-    for buffer in known:
-        neighbours = sorted(
-            (offsets[o].constant() or 0, o.size.constant() or 0)
-            for o in offsets
-            if o.overlaps(buffer)
-        )
-        offsets[buffer] = Expr.const(_lowest_gap(neighbours, buffer.size.constant() or 0))
-    for buffer in symbolic:
-        top = Expr.const(0)
-        for other, offset in offsets.items():
-            if other.overlaps(buffer):
-                top = Expr.max(top, offset + other.size)
-        offsets[buffer] = top
+@dataclass
+class Place:
+    """Bytes that several buffers take in turn."""
+
+    offset: Expr
+    size: Expr
+    tenants: list[Life]
+
+    def fits(self, buffer: Life, ranges: Mapping[str, Range]) -> bool:
+        """Whether a buffer can move in, whatever the symbols are."""
+        free = not any(buffer.overlaps(tenant) for tenant in self.tenants)
+        return free and nonnegative(self.size - buffer.size, ranges)
+
+
+def place(buffers: Sequence[Life], ranges: Mapping[str, Range]) -> tuple[dict[Life, Expr], Expr]:
+    """An offset for each buffer, and where the last one ends."""
+    offsets = {life: Expr.const(offset) for life, offset in place_known(buffers).items()}
+    end = Expr.const(0)
+    for life, offset in offsets.items():
+        end = Expr.max(end, offset + life.size)
+    places: list[Place] = []
+    for buffer in buffers:
+        if buffer in offsets:
+            continue
+        found = next((place for place in places if place.fits(buffer, ranges)), None)
+        if found is None:
+            found = Place(end, buffer.size, [])
+            places.append(found)
+            end = end + buffer.size
+        found.tenants.append(buffer)
+        offsets[buffer] = found.offset
+    return offsets, end
+
+
+def place_known(buffers: Sequence[Life]) -> dict[Life, int]:
+    """Offsets of the buffers whose size is known: the largest first, each in the lowest gap."""
+    known = [(size, b) for b in buffers if (size := b.size.constant()) is not None]
+    known.sort(key=lambda entry: -entry[0])
+    offsets: dict[Life, int] = {}
+    sizes = {buffer: size for size, buffer in known}
+    for size, buffer in known:
+        neighbours = sorted((offsets[o], sizes[o]) for o in offsets if o.overlaps(buffer))
+        offsets[buffer] = _lowest_gap(neighbours, size)
     return offsets
 
 
@@ -118,10 +144,7 @@ def plan_function(function: func.FuncOp) -> None:
             Rewriter.erase_op(op)
     if not buffers:
         return
-    offsets = place(buffers)
-    peak = Expr.const(0)
-    for buffer, offset in offsets.items():
-        peak = Expr.max(peak, offset + buffer.size)
+    offsets, peak = place(buffers, symbol_ranges(function))
     hints = {s.symbol.data: s.hint.data for s in symbols(function)}
     arena = ArenaOp(peak, lower_bound(buffers, hints))
     first = block.first_op

@@ -5,8 +5,8 @@ A pair of operator and dtype ends in one verdict. From the worst of its samples:
     wrong       another value, shape or dtype than eager's, also of inputs that are changed in place
     failed      compiling or running raised something
     refused     `Unsupported` was raised
-    rounding    half precision: further from eager than PyTorch's tolerance, but no further from the
-                result in f64 than eager is at worst
+    rounding    further from eager than PyTorch's tolerance, but no further from the result in f64
+                than eager is at worst
     not called  right, but torch.compile never called the backend
     random      the values depend on the seed and are others than eager's; shapes and dtypes agree
     right
@@ -35,7 +35,7 @@ VERDICTS = (
     "wrong", "failed", "refused", "rounding", "not called", "random", "right", "no sample",
 )  # fmt: skip
 """From the worst to the best."""
-HALVES = (torch.bfloat16, torch.float16)
+ROUNDED = (torch.bfloat16, torch.float16, torch.float32)
 
 
 def operators() -> dict[str, Any]:
@@ -156,13 +156,13 @@ def _kind(leaf: Any) -> object:
 
 
 def _only_rounding(call: Call, got: Any, want: Any) -> bool:
-    """Whether results in half precision are as close to those in f64 as eager's are at worst."""
+    """Whether results are as close to those in f64 as eager's are at worst."""
     try:
         exact = call.run(lambda function: function, 0, torch.float64)
     except (RuntimeError, TypeError, ValueError):
         return False
     for x, y, z in zip(*map(tree_leaves, (got, want, exact)), strict=True):
-        if isinstance(y, Tensor) and y.dtype in HALVES:
+        if isinstance(y, Tensor) and y.dtype in ROUNDED:
             ours, theirs = ((t.double() - z).abs().nan_to_num().max().item() for t in (x, y))
             if x.dtype != y.dtype or ours > theirs:
                 return False
@@ -197,7 +197,7 @@ def _try_sample(call: Call, op: Any, dtype: torch.dtype, settings: Settings, rec
     if depends_on_chance and _alike(got, want):
         return "random"
     record.detail = difference[:800]
-    return "rounding" if dtype in HALVES and _only_rounding(call, got, want) else "wrong"
+    return "rounding" if dtype in ROUNDED and _only_rounding(call, got, want) else "wrong"
 
 
 def try_pair(name: str, op: Any, dtype: torch.dtype, settings: Settings) -> Record:

@@ -145,6 +145,13 @@ def test_new_tensors_whose_elements_overlap():
         assert result.stride() == strides
 
 
+def test_a_result_of_which_too_little_is_known_to_exclude_overlaps():
+    def function(x: Tensor, before: int, after: int) -> Tensor:
+        return torch.nn.functional.pad(x, (before, after))
+
+    compare(function, function(torch.ones(1, 3, 3), 2, 1), (torch.ones(1, 3, 3), 2, 1), True)
+
+
 def test_empty_tensors_reversed():
     check(lambda x: x.flip(1), torch.empty(5, 0, 8))
 

@@ -100,3 +100,12 @@ def test_json():
     ]
     assert summary["graphs"][0]["runs"] == 1
     assert "import" in summary["graphs"][0]["compile_seconds"]
+
+
+def test_a_branch_on_data_is_a_break():
+    def branching(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.sum() > 0 else x - 1
+
+    report = lpu_mlir.explain(branching)(torch.ones(3))
+    assert len(report.graphs) == 2
+    assert sum(report.graph_breaks.values()) == 1
