@@ -76,6 +76,7 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.zeros.default: constantly(0),
     aten.zeros_like.default: constantly(0),
     aten.new_zeros.default: constantly(0),
+    aten._efficientzerotensor.default: constantly(0),  # has no storage in eager
     aten.ones.default: constantly(1),
     aten.ones_like.default: constantly(1),
     aten.new_ones.default: constantly(1),

@@ -156,6 +156,13 @@ def test_empty_tensors_reversed():
     check(lambda x: x.flip(1), torch.empty(5, 0, 8))
 
 
+def test_gradients_that_have_no_storage_in_eager():
+    x = torch.tensor([-1.0, 0.0, 2.0], requires_grad=True)
+    result = torch.compile(torch.sgn, backend="lpu_mlir")(x)
+    result.sum().backward()
+    assert torch.equal(x.grad, torch.zeros(3))
+
+
 # --- scatters to computed positions -------------------------------------------------------------
 
 
