@@ -10,7 +10,7 @@ import torch
 from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr, product
-from lpu_mlir.frontend.builder import GraphBuilder, Tensors, Term, dtype_of, rank, shape_of
+from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors, Term, dtype_of, rank, shape_of
 from lpu_mlir.frontend.errors import NotNative
 from lpu_mlir.frontend.types import opmath
 
@@ -340,13 +340,15 @@ def batch_norm_training(
 def vector_norm(
     b: GraphBuilder,
     x: SSAValue,
-    order: float = 2,
+    order: Number = 2,
     dims: Dims = None,
     keepdim: bool = False,
     *,
     dtype: Any = None,
 ) -> SSAValue:
     """(sum of |x|^order)^(1 / order), and its limits for orders of 0 and infinity."""
+    if not isinstance(order, int | float):
+        raise NotNative("a norm whose order is known only when it runs")
     size = Term(b, b.convert(b.convert(x, b.dtype), opmath(b.dtype))).apply("abs")
 
     def total(kind: str, term: Term) -> Term:

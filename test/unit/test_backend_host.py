@@ -145,6 +145,13 @@ def test_new_tensors_whose_elements_overlap():
         assert result.stride() == strides
 
 
+@pytest.mark.parametrize("order", [3, 2.5, 0])
+def test_norms_of_an_order_that_varies(order):
+    x = torch.tensor([[1.0, -2.0], [2.0, 4.0]])
+    function = torch.compile(torch.linalg.vector_norm, backend="lpu_mlir", dynamic=True)
+    torch.testing.assert_close(function(x, order), torch.linalg.vector_norm(x, order))
+
+
 def test_a_result_of_which_too_little_is_known_to_exclude_overlaps():
     def function(x: Tensor, before: int, after: int) -> Tensor:
         return torch.nn.functional.pad(x, (before, after))
