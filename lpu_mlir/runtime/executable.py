@@ -40,6 +40,10 @@ class Layout:
         sizes, steps = numbers(self.shape)(values), numbers(self.strides)(values)
         return torch.empty_strided(sizes, steps, dtype=self.dtype)
 
+    def lay_out(self, tensor: Tensor, values: Symbols) -> Tensor:
+        """The tensor in this layout: a copy if it is in another."""
+        return tensor if self.matches(tensor, values) else self.empty(values).copy_(tensor)
+
     def matches(self, tensor: Tensor, values: Symbols) -> bool:
         """Whether a tensor is laid out so; strides of extents below 2 do not matter."""
         sizes, steps = numbers(self.shape)(values), numbers(self.strides)(values)
@@ -255,7 +259,9 @@ class Executable:
             memory.poison(tensor)
         given, stats = self.program.run([*arguments, *made.values()], values, memory)
         self._check_written(list(made.values()), memory)
-        results = {**made, **dict(zip(returned, given, strict=True))}
+        layouts = [self.signature.results[i] for i in returned]
+        kept = [layout.lay_out(t, values) for layout, t in zip(layouts, given, strict=True)]
+        results = {**made, **dict(zip(returned, kept, strict=True))}
         return [results[i] for i in sorted(results)], stats
 
     def _originals(self, given: Sequence[Any], arguments: list[Tensor]) -> list[Tensor]:

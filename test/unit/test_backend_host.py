@@ -159,6 +159,15 @@ def test_a_result_of_which_too_little_is_known_to_exclude_overlaps():
     compare(function, function(torch.ones(1, 3, 3), 2, 1), (torch.ones(1, 3, 3), 2, 1), True)
 
 
+def test_results_with_late_extents_have_the_layout_that_the_graph_says():
+    def function(x: Tensor, columns: int) -> Tensor:
+        basis = torch.linalg.qr(x @ torch.ones(x.shape[-1], columns)).Q
+        return torch.linalg.svd(basis.mT @ x, full_matrices=False).Vh.mT
+
+    x = torch.arange(9.0).view(3, 3) + torch.eye(3)
+    compare(function, function(x, 2), (x, 2), True)
+
+
 def test_empty_tensors_reversed():
     check(lambda x: x.flip(1), torch.empty(5, 0, 8))
 
