@@ -12,7 +12,7 @@ written, so that only the last of them that has a tile of more than one position
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from math import ceil, prod
@@ -25,7 +25,8 @@ from lpu_mlir.dialects.expr import Expr, Range
 from lpu_mlir.dialects.lpu import element_bytes
 from lpu_mlir.model.target import Target
 from lpu_mlir.nests.nest import Nest
-from lpu_mlir.nests.scalar import Fold, Index, Load, Node, Op, Pieces, Scalars, as_contraction
+from lpu_mlir.nests.online import Online, find_online
+from lpu_mlir.nests.scalar import Fold, Index, Load, Node, Op, Pieces, Scalars, as_contraction, walk
 from lpu_mlir.tiling.access import INDEXED, make_access
 
 DimKey: TypeAlias = "str | tuple[Fold, str]"
@@ -33,6 +34,12 @@ DimKey: TypeAlias = "str | tuple[Fold, str]"
 
 SYMBOLIC_TILE = 512
 """Capacity of a tile along a dim of unknown extent."""
+
+WALK_LENGTH = 64
+"""Positions of a chunk of a walk over scores, below which the loop costs more than larger tiles."""
+
+LAST = 1 << 20
+"""The cost of halving the dim of a fold, for then operands may have to be read again."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,8 @@ class Needs:
 
     def __post_init__(self) -> None:
         self.seen: set[tuple[Node, tuple[DimKey, ...]]] = set()
+        self.online = find_online(self.nest, self.scalars)
+        self.walked = walked_loads(self.online.values())
         self.extents.update(dict(self.nest.dims))
         ranges: dict[str, Range] = {**self.scalars.ranges, **self.nest.ranges()}
         scope: dict[str, DimKey] = {name: name for name, _ in self.nest.dims}
@@ -170,7 +179,11 @@ class Needs:
             ((name, _),) = fold.dims
             inner = {**scope, name: scope[fold.along]}
             return self.visit(fold.body, inner, {**ranges, name: ranges[fold.along]})
-        keys: dict[str, DimKey] = {name: (fold, name) for name, _ in fold.dims}
+        owner = fold
+        if (online := self.online.get(fold)) is not None:
+            # All folds of a walk are over the dims of one.
+            owner, fold = online.highest, online.sums.get(fold, fold)
+        keys: dict[str, DimKey] = {name: (owner, name) for name, _ in fold.dims}
         self.extents.update((keys[name], extent) for name, extent in fold.dims)
         inner = {**scope, **keys}
         bound = {name: (Expr.const(0), extent - 1) for name, extent in fold.dims}
@@ -213,18 +226,30 @@ class Needs:
         self.tiles.append(Tile(dims, element_bytes(node.type), computed))
 
 
+def walked_loads(walks: Iterable[Online]) -> list[frozenset[str]]:
+    """The dims of every load that moves along a walk over scores."""
+    found: dict[Load, None] = {}
+    for online in walks:
+        names = {name for name, _ in online.highest.dims}
+        for node in walk([online.score, *(fold.body for fold in online.sums.values())]):
+            if isinstance(node, Load) and node.free & names:
+                found[node] = None
+    return [load.free for load in found]
+
+
 # --- the plan -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Plan:
     """`shared`: the dim that the cores divide; `sizes`: tile capacity of every dim;
-    `order`: the nest's dims from the outermost loop inwards."""
+    `order`: the nest's dims from the outermost loop inwards; `online`: folds made in one walk."""
 
     shared: str | None
     sizes: Mapping[DimKey, int]
     order: tuple[str, ...]
     walk: Walk
+    online: Mapping[Fold, Online]
 
 
 @dataclass
@@ -238,13 +263,22 @@ class Planner:
         return max(1, extent.evaluate(self.hints))
 
     def choose_shared(self) -> str | None:
-        """The dim with most work to divide; ties go to the outermost."""
+        """The dim with most work to divide; ties go to the outermost. One by which scores do not
+        differ comes last: each core would compute all of them."""
         candidates = [
-            (min(self.likely(extent), self.target.cores), -position, name)
+            (
+                self.likely(extent) > 1 and self.has_own_scores(name),
+                min(self.likely(extent), self.target.cores),
+                -position,
+                name,
+            )
             for position, (name, extent) in enumerate(self.needs.nest.dims)
             if name not in self.walk.sequential
         ]
-        return max(candidates)[2] if candidates else None
+        return max(candidates)[-1] if candidates else None
+
+    def has_own_scores(self, name: str) -> bool:
+        return all(name in online.highest.free for online in self.needs.online.values())
 
     def whole(self, key: DimKey, shared: str | None) -> int:
         """The largest tile worth having along a dim."""
@@ -273,19 +307,26 @@ class Planner:
         return None
 
     def shrink(self, sizes: dict[DimKey, int], tile: Tile) -> bool:
-        """Halves one dim of a tile; False if none can be."""
-        for wanted in (True, False):
-            dims = [
-                dim
-                for dim in tile.dims
-                if sizes[dim] > 1 and isinstance(dim, str) == wanted and dim not in self.walk.whole
-            ]
-            if dims:
-                largest = max(dims, key=lambda dim: sizes[dim])
-                sizes[largest] = ceil(sizes[largest] / 2)
-                self.keep_order(sizes)
-                return True
-        return False
+        """Halves one dim of a tile, of the largest among those that cost least; False if none can
+        be."""
+        dims = [dim for dim in tile.dims if sizes[dim] > 1 and dim not in self.walk.whole]
+        if not dims:
+            return False
+        best = min(dims, key=lambda dim: (self.cost(dim, sizes), -sizes[dim]))
+        sizes[best] = ceil(sizes[best] / 2)
+        self.keep_order(sizes)
+        return True
+
+    def cost(self, dim: DimKey, sizes: Mapping[DimKey, int]) -> int:
+        """How reluctantly a dim is halved. Around a walk over scores, another trip repeats the
+        loads that do not depend on its dim, and a walk may be in parts of some length."""
+        if not isinstance(dim, str):
+            walked = dim[0] in self.needs.online and sizes[dim] > WALK_LENGTH
+            return 1 if walked else LAST
+        if not self.has_own_scores(dim):
+            return LAST - 1
+        repeated = sum(dim not in names for names in self.needs.walked)
+        return repeated + 1 if repeated else 0
 
     def keep_order(self, sizes: dict[DimKey, int]) -> None:
         """One position at a time outside an ordered dim that is in parts."""
@@ -350,4 +391,5 @@ def make_plan(needs: Needs, target: Target, hints: Mapping[str, int], walk: Walk
             raise NotImplementedError(
                 f"scans along several dims, one of extent {needs.extents[name]}"
             )
-    return Plan(shared, sizes, planner.choose_order(sizes, shared), walk)
+    order = planner.choose_order(sizes, shared)
+    return Plan(shared, sizes, order, walk, needs.online)
