@@ -10,12 +10,16 @@ from typing import IO
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.universe import Universe
-from xdsl.utils.exceptions import DiagnosticException, ParseError
+from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from lpu_mlir.dialects import get_all_dialects
 from lpu_mlir.transforms import get_all_passes
 from lpu_mlir.transforms.verify_dominance import check_dominance
+
+
+AT_FAULT = (ArgSpecParseError, DiagnosticException, ParseError)
+"""What xDSL raises for a wrong input, pipeline, or use of a pass."""
 
 
 class UsageError(Exception):
@@ -113,7 +117,7 @@ def main() -> int:
     """Run the driver on the command line's arguments; 1 if the input or a pass is at fault."""
     try:
         LpuOptMain().run()
-    except (DiagnosticException, ParseError, UsageError, OSError) as error:
+    except (*AT_FAULT, UsageError, OSError) as error:
         print(error, *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         return 1
     return 0
