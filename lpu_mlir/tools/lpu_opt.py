@@ -17,7 +17,6 @@ from lpu_mlir.dialects import get_all_dialects
 from lpu_mlir.transforms import get_all_passes
 from lpu_mlir.transforms.verify_dominance import check_dominance
 
-
 AT_FAULT = (ArgSpecParseError, DiagnosticException, ParseError)
 """What xDSL raises for a wrong input, pipeline, or use of a pass."""
 

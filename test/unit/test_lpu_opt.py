@@ -105,7 +105,6 @@ def test_main_reports_errors_on_stderr(
         (["-p", "loop-to-kernel{target=x}", "docs/linear.mlir"], "unknown target 'x', expected"),
         (["none.mlir"], "No such file or directory: 'none.mlir'"),
         (["README.md"], "README.md: Unrecognized file extension 'md'"),
-        (["docs/linear.mlir", "-o", "no/such/place"], "No such file or directory: 'no/such/place'"),
     ],
 )
 def test_what_the_user_gets_wrong_is_one_message(
