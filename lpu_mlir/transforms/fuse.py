@@ -292,7 +292,7 @@ class Fusion:
 
     def rewrite(self, op: NestOp) -> None:
         """Gives the operation its new body; the operation stays, for others name its result."""
-        body = write_body(self.nests[op], list(op.outs))
+        _, body = write_body([self.nests[op]], list(op.outs))
         op.detach_region(0).drop_all_references()
         op.add_region(body)
 
