@@ -52,7 +52,9 @@ class OnlineWriter:
         highest, sums = self.online.highest, self.online.sums
         free = highest.free.union(*(fold.free for fold in sums))
         level = self.scope.level(free)
-        chunked = [(n, e) for n, e in highest.dims if self.emitter.is_chunked(highest, n, e)]
+        chunked = [
+            (n, e) for n, e in highest.dims if self.emitter.is_chunked(highest, n, e, self.scope)
+        ]
         carried: list[SSAValue] = []
         if chunked:
             carried = [self.fill(highest, float("-inf"), level)]

@@ -36,15 +36,15 @@ func.func @attention(%q: tensor<2x8xf32>, %k: tensor<2000x8xf32>, %v: tensor<200
 
 // -----
 
-// Everything in one chunk: nothing is carried, and nothing corrected. Of grouped heads each core has
-// a group, which shares its keys.
-// CHECK:      lpu_kernel.kernel @grouped_0({{.*}} cores 2 {
+// Everything in one chunk: nothing is carried, and nothing corrected. The cores share the heads of a
+// group, who all have the same keys.
+// CHECK:      lpu_kernel.kernel @grouped_0({{.*}} cores 3 {
 // CHECK-NOT:    lpu_kernel.for
-// CHECK:        lpu_kernel.load %{{.*}} [1, 3, 8]
-// CHECK:        lpu_kernel.load %{{.*}} [1, 5, 8]
+// CHECK:        lpu_kernel.load %{{.*}}[0, %{{.*}}, 0] [2, 1, 8]
+// CHECK:        lpu_kernel.load %{{.*}}[0, 0, 0] [2, 5, 8]
 // CHECK:        %[[S:.*]] = lpu_kernel.contract
 // CHECK-NEXT:   lpu_kernel.fold max %[[S]]
-// CHECK:        %[[P:.*]] = lpu_kernel.map [1, 3, 5]
+// CHECK:        %[[P:.*]] = lpu_kernel.map [2, 1, 5]
 // CHECK:        lpu_kernel.contract %[[P]]
 // CHECK-NEXT:   lpu_kernel.fold add %[[P]]
 // CHECK-NOT:    math.exp
