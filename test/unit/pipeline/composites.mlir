@@ -39,7 +39,7 @@ func.func @rope(%x: tensor<2x5x12xf32>, %c: tensor<5x12xf32>, %h: tensor<3x6xbf1
 
 // One chunk of positions and several; one row and several.
 // approximate
-func.func @attention(%q: tensor<3x5x8xf32>, %k: tensor<3x9x8xf32>, %v: tensor<3x9x6xf32>, %q1: tensor<2x1x8xf64>, %k1: tensor<2x700x8xf64>, %v1: tensor<2x700x6xf64>) -> (tensor<3x5x6xf32>, tensor<2x1x6xf64>) {
+func.func @attention_rows(%q: tensor<3x5x8xf32>, %k: tensor<3x9x8xf32>, %v: tensor<3x9x6xf32>, %q1: tensor<2x1x8xf64>, %k1: tensor<2x700x8xf64>, %v1: tensor<2x700x6xf64>) -> (tensor<3x5x6xf32>, tensor<2x1x6xf64>) {
   %0 = lpu_graph.attention %q, %k, %v : tensor<3x5x8xf32>, tensor<3x9x8xf32>, tensor<3x9x6xf32>, () -> tensor<3x5x6xf32> {
   ^bb0(%s: tensor<f32>):
     %c = lpu_graph.full 0.1 : f32 : tensor<f32>
