@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lpu_mlir.frontend import creation, indexing, matmul, pointwise, reduce, views
+from lpu_mlir.frontend import (
+    convolution,
+    creation,
+    indexing,
+    matmul,
+    pointwise,
+    pooling,
+    reduce,
+    views,
+)
 from lpu_mlir.frontend.builder import Tensors
 
 HANDLERS: Mapping[Any, Callable[..., Tensors]] = {
@@ -18,4 +27,6 @@ HANDLERS: Mapping[Any, Callable[..., Tensors]] = {
     **creation.HANDLERS,
     **matmul.HANDLERS,
     **indexing.HANDLERS,
+    **convolution.HANDLERS,
+    **pooling.HANDLERS,
 }

@@ -104,11 +104,21 @@ def strip_widening(node: Node) -> Node:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile that the nest needs: the dims it spans, its bytes per element, computed or moved."""
+    """A tile that the nest needs: the dims that step along each of its axes and by how many
+    elements, its bytes per element, computed or moved."""
 
-    dims: tuple[DimKey, ...]
+    axes: tuple[tuple[tuple[DimKey, int], ...], ...]
     element_bytes: int
     computed: bool
+
+    @property
+    def dims(self) -> tuple[DimKey, ...]:
+        return tuple(dim for axis in self.axes for dim, _ in axis)
+
+    def bytes(self, sizes: Mapping[DimKey, int]) -> int:
+        """Its size, given the positions along each dim."""
+        along = (1 + sum(step * (sizes[dim] - 1) for dim, step in axis) for axis in self.axes)
+        return prod(along) * self.element_bytes
 
 
 @dataclass
@@ -149,8 +159,13 @@ class Needs:
                 if access.index is not None:
                     self.visit(access.index, scope, ranges)
                 inner = access.index.free if access.index is not None else frozenset[str]()
-                names = sorted({*access.dims, *inner} - {INDEXED})
-                self.need(tuple(scope[n] for n in names), node, computed=False)
+                axes = [
+                    tuple((scope[dim], step) for dim, step in axis.steps)
+                    for axis in access.axes
+                    if INDEXED not in axis.dims
+                ]
+                axes += [((scope[dim], 1),) for dim in sorted(inner)]
+                self.tiles.append(Tile(tuple(axes), element_bytes(node.type), computed=False))
             case Fold():
                 self.visit_fold(node, scope, ranges)
                 self.need(dims, node, computed=True)
@@ -210,7 +225,8 @@ class Needs:
                 self.need(tuple(scope[n] for n in sorted(factor.free)), factor, computed=True)
 
     def need(self, dims: tuple[DimKey, ...], node: Node, computed: bool) -> None:
-        self.tiles.append(Tile(dims, element_bytes(node.type), computed))
+        axes = tuple(((dim, 1),) for dim in dims)
+        self.tiles.append(Tile(axes, element_bytes(node.type), computed))
 
 
 # --- the plan -----------------------------------------------------------------------------------
@@ -238,13 +254,31 @@ class Planner:
         return max(1, extent.evaluate(self.hints))
 
     def choose_shared(self) -> str | None:
-        """The dim with most work to divide; ties go to the outermost."""
-        candidates = [
+        """Of the dims with about as much to divide as any, the one whose parts read least together;
+        ties go to the one with most to divide, then to the outermost."""
+        dims = [
             (min(self.likely(extent), self.target.cores), -position, name)
             for position, (name, extent) in enumerate(self.needs.nest.dims)
             if name not in self.walk.sequential
         ]
-        return max(candidates)[2] if candidates else None
+        if not dims:
+            return None
+        widest = max(dims)[0]
+        enough = [dim for dim in dims if dim[0] * 2 >= widest]
+        return min(enough, key=lambda dim: (self.read_by_all(dim[2]), -dim[0], -dim[1]))[2]
+
+    def read_by_all(self, shared: str) -> int:
+        """Bytes that the cores read for their parts of a dim, what is the same for all once."""
+        whole = {key: self.likely(extent) for key, extent in self.needs.extents.items()}
+        cores = min(whole[shared], self.target.cores)
+        part = {**whole, shared: ceil(whole[shared] / cores)}
+        total = 0
+        for tile in self.needs.tiles:
+            overlaps = [a for a in tile.axes if len(a) > 1 and shared in dict(a)]
+            if tile.computed:
+                continue
+            total += tile.bytes(part) * cores if overlaps else tile.bytes(whole)
+        return total
 
     def whole(self, key: DimKey, shared: str | None) -> int:
         """The largest tile worth having along a dim."""
@@ -255,21 +289,16 @@ class Planner:
             return size
         return max(1, ceil(size / self.target.cores) if key == shared else size)
 
-    def bytes(self, tile: Tile, sizes: Mapping[DimKey, int]) -> int:
-        return prod(sizes[dim] for dim in tile.dims) * tile.element_bytes
-
     def excess(self, sizes: Mapping[DimKey, int]) -> Tile | None:
         """A tile that is too large, if there is one."""
         tiles = self.needs.tiles
-        computed = max(
-            (t for t in tiles if t.computed), key=lambda t: self.bytes(t, sizes), default=None
-        )
-        if computed is not None and self.bytes(computed, sizes) > self.target.tile_bytes:
+        computed = max((t for t in tiles if t.computed), key=lambda t: t.bytes(sizes), default=None)
+        if computed is not None and computed.bytes(sizes) > self.target.tile_bytes:
             return computed
         depth = self.target.channel_depth
-        live = sum(self.bytes(t, sizes) * (1 if t.computed else depth) for t in tiles)
+        live = sum(t.bytes(sizes) * (1 if t.computed else depth) for t in tiles)
         if live > self.target.sram_bytes:
-            return max(tiles, key=lambda t: self.bytes(t, sizes))
+            return max(tiles, key=lambda t: t.bytes(sizes))
         return None
 
     def shrink(self, sizes: dict[DimKey, int], tile: Tile) -> bool:
@@ -325,7 +354,7 @@ class Planner:
             for load in loads:
                 last = max((i for i, n in enumerate(order) if n in load.dims), default=-1)
                 repeats = prod(self.trips(n, sizes, shared) for n in order[: last + 1])
-                total += repeats * self.bytes(load, sizes)
+                total += repeats * load.bytes(sizes)
             return total
 
         return min(permutations(looped), key=moved)

@@ -102,6 +102,21 @@ def visits_all_once(load: Load, consumer: Nest) -> bool:
     return number == 0 and step == product(shape)
 
 
+def visits_none_twice(load: Load, consumer: Nest) -> bool:
+    """Whether no two points of the consumer load one element: each of its dims moves along an axis
+    of its own.  So reads a pad, which has further points at which it loads nothing."""
+    if load.indirect or not load.free <= {name for name, _ in consumer.dims}:
+        return False
+    moving: list[str] = []
+    for position in load.index:
+        dims = [name for name in position.names() if is_dim(name)]
+        steps = [position.coefficient(name) for name in dims]
+        if len(dims) > 1 or any(s is None or (s.constant() or 0) <= 0 for s in steps):
+            return False
+        moving += dims
+    return sorted(moving) == sorted(name for name, _ in consumer.dims)
+
+
 def splits_at_a_dim(position: Expr, consumer: Nest) -> bool:
     """Whether a piecewise value changes at fixed points of one dim of the consumer, on which no
     place that it stores to depends through data."""
@@ -119,10 +134,11 @@ def reason_against(made: Definition, loads: Iterable[Load], consumer: Nest) -> s
     loads = list(loads)
     if has_order(made.nest):
         return "its elements depend on one another"
-    once = len(loads) == 1 and visits_all_once(loads[0], consumer)
+    all_once = len(loads) == 1 and visits_all_once(loads[0], consumer)
+    once = all_once or (len(loads) == 1 and visits_none_twice(loads[0], consumer))
     if not once and has_contraction(made.nest):
         return "a matrix product would be computed more than once"
-    if not once and made.nest.checks:
+    if not all_once and made.nest.checks:
         return "its checks would not cover every element"
     for load in loads:
         if load.indirect:

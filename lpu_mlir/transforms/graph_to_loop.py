@@ -135,11 +135,20 @@ def _slice(op: lpu_graph.SliceOp) -> Point:
     return tuple(s + a * k for s, a, k in zip(op.starts.data, axes, steps, strict=True))
 
 
+def _windows(op: lpu_graph.WindowsOp) -> Point:
+    axes = _axes(extents(op.output.type))
+    steps = list(zip(op.strides.data, op.dilations.data, strict=True))
+    outer, n = len(axes) - 2 * len(steps), len(steps)
+    along = zip(axes[outer : outer + n], axes[outer + n :], steps, strict=True)
+    return (*axes[:outer], *(p * stride + q * dilation for p, q, (stride, dilation) in along))
+
+
 VIEWS: Mapping[type[Operation], Callable[..., Point]] = {
     lpu_graph.ReshapeOp: _reshape,
     lpu_graph.TransposeOp: _transpose,
     lpu_graph.BroadcastOp: _broadcast,
     lpu_graph.SliceOp: _slice,
+    lpu_graph.WindowsOp: _windows,
 }
 """View -> for each axis of the operand, its position in terms of the result's axes."""
 
@@ -277,6 +286,27 @@ def _matmul(op: lpu_graph.MatmulOp, body: Body, point: Point) -> Node:
     return convert(body.scalars, value, wide, element)
 
 
+def _conv(op: lpu_graph.ConvOp, body: Body, point: Point) -> Node:
+    element = element_type(op.output.type)
+    wide = _wide(element, "add")
+    outputs, *inner = extents(op.weight.type)
+    bound = [(body.scalars.fresh(e), e) for e in inner if e != 1]
+    names = iter([Expr.name(name) for name, _ in bound])
+    c, *taps = [Expr.const(0) if e == 1 else next(names) for e in inner]
+    n, o, *places = point
+    group = o.floordiv(outputs.floordiv(op.groups.value.data))
+    steps = zip(places, op.strides.data, taps, op.dilations.data, strict=True)
+    at = [n, group * inner[0] + c, *(p * s + q * d for p, s, q, d in steps)]
+    factors = [
+        convert(body.scalars, body.load(operand, where), element, wide)
+        for operand, where in ((op.input, at), (op.weight, [o, c, *taps]))
+    ]
+    value = pointwise(body.scalars, "mul", factors, wide)
+    if bound:
+        value = body.scalars.fold("add", bound, value, scalar_type(wide))
+    return convert(body.scalars, value, wide, element)
+
+
 def _pad(op: lpu_graph.PadOp, body: Body, point: Point) -> Node:
     shape, result = extents(op.input.type), extents(op.output.type)
     low = op.low.data
@@ -346,6 +376,7 @@ def _gather(op: lpu_graph.GatherOp, body: Body, point: Point) -> Node:
 COMPUTES: Mapping[type[Operation], Callable[..., Node]] = {
     lpu_graph.ArgReduceOp: _arg_reduce,
     lpu_graph.ConcatOp: _concat,
+    lpu_graph.ConvOp: _conv,
     lpu_graph.ConvertOp: _convert,
     lpu_graph.ExtentOp: _extent,
     lpu_graph.FullOp: _full,

@@ -23,7 +23,7 @@ from lpu_mlir.dialects.lpu_host import LaunchOp, ViewOp
 from lpu_mlir.dialects.lpu_loop import NestOp
 from lpu_mlir.model.target import Target, get_target
 from lpu_mlir.nests.nest import Nest, read
-from lpu_mlir.nests.scalar import Scalars
+from lpu_mlir.nests.scalar import Load, Scalars
 from lpu_mlir.tiling.emit import Emitter, used_cores
 from lpu_mlir.tiling.plan import Needs, Plan, make_plan, make_walk, require_order
 from lpu_mlir.tiling.split import cut_to_known
@@ -62,8 +62,7 @@ class KernelLowering:
         nest = read(op, scalars)
         require_order(nest, outs, scalars)
         parts = cut_to_known(nest, scalars)
-        # Channels keep their place for the whole phase, whichever part they belong to.
-        share = replace(self.target, sram_bytes=self.target.sram_bytes // max(1, len(parts)))
+        share = share_of(parts, self.target)
         plans = [self.plan(part, outs, scalars, share) for part in parts]
         cores = max(
             (used_cores(n, p, self.target) for n, p in zip(parts, plans, strict=True)), default=1
@@ -100,6 +99,14 @@ class KernelLowering:
         launch = LaunchOp(kernel.sym_name.data, views, indices)
         launch.location = op.location
         Rewriter.replace_op(op, [*new, launch], [])
+
+
+def share_of(parts: Sequence[Nest], target: Target) -> Target:
+    """The machine with the SRAM that one part of a nest may use.  Channels keep their place for the
+    whole phase, so each part that loads has its own; one more serves the others in turn."""
+    loads = [any(isinstance(node, Load) for node in part.nodes()) for part in parts]
+    among = max(1, min(len(parts), sum(loads) + 1))
+    return replace(target, sram_bytes=target.sram_bytes // among)
 
 
 def require_distinct(op: NestOp) -> None:

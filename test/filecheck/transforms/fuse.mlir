@@ -320,3 +320,27 @@ func.func @symbolic(%x: tensor<?x6xf32, #lpu.shape<[s0, 6]>>) -> tensor<?xf32, #
   %1 = lpu_graph.reduce "add" %0 dims <[1]> : tensor<?x6xf32, #lpu.shape<[s0, 6]>> -> tensor<?xf32, #lpu.shape<[s0]>>
   func.return %1 : tensor<?xf32, #lpu.shape<[s0]>>
 }
+
+// A product goes into the pad that reads it, each element once: the padded tensor is written at once.
+// CHECK-LABEL: func.func @padded_product(
+// CHECK:        lpu_loop.nest [d0 = 8, d1 = 10]
+// CHECK-NOT:    lpu_loop.nest
+// CHECK:        lpu_loop.pieces d1 at [1, 9]
+// CHECK:        lpu_loop.fold "add"
+// CHECK-NOT:    lpu_loop.nest
+// CHECK:        func.return
+func.func @padded_product(%x: tensor<8x16xf32>, %w: tensor<8x16xf32>) -> tensor<8x10xf32> {
+  %0 = lpu_graph.matmul %x, %w transpose [false, true] : tensor<8x16xf32>, tensor<8x16xf32> -> tensor<8x8xf32>
+  %1 = lpu_graph.pad %0 low <[0, 1]> value 0.0 : f32 : tensor<8x8xf32> -> tensor<8x10xf32>
+  func.return %1 : tensor<8x10xf32>
+}
+
+// But not into windows that overlap.
+// CHECK-LABEL: func.func @product_in_windows(
+// CHECK-COUNT-2: lpu_loop.nest
+func.func @product_in_windows(%x: tensor<8x16xf32>, %w: tensor<8x16xf32>) -> tensor<8x6x3xf32> {
+  %0 = lpu_graph.matmul %x, %w transpose [false, true] : tensor<8x16xf32>, tensor<8x16xf32> -> tensor<8x8xf32>
+  %1 = lpu_graph.windows %0 strides <[1]> dilations <[1]> : tensor<8x8xf32> -> tensor<8x6x3xf32>
+  %2 = lpu_graph.pointwise "neg"(%1) : tensor<8x6x3xf32> -> tensor<8x6x3xf32>
+  func.return %2 : tensor<8x6x3xf32>
+}
