@@ -294,7 +294,7 @@ class _Importer:
 
     def _call(self, node: fx.Node) -> None:
         special = _SPECIAL.get(node.target)
-        self.b.location = locate(node.meta.get("stack_trace"))
+        self.b.location = locate(node)
         if special is not None:
             special(self, node)
             return

@@ -150,7 +150,10 @@ class LoopToKernelPass(ModulePass):
     """A name of `model.target.TARGETS`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = get_target(self.target)
+        try:
+            target = get_target(self.target)
+        except ValueError as error:
+            raise PassFailedException(str(error)) from error
         for function in list(op.ops):
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 kernels = KernelLowering(function, target).run()
