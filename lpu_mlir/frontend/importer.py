@@ -65,7 +65,7 @@ from lpu_mlir.frontend.outputs import (
     unusual_strides,
 )
 from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, from_sympy, sym_node
-from lpu_mlir.frontend.table import HANDLERS
+from lpu_mlir.frontend.table import HANDLERS, Handler
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 
 aten = torch.ops.aten
@@ -124,13 +124,18 @@ class ImportedGraph:
     constants: tuple[torch.Tensor, ...]
 
 
-def import_graph(gm: fx.GraphModule, name: str = "main", fallback: str = "host") -> ImportedGraph:
+def import_graph(
+    gm: fx.GraphModule,
+    name: str = "main",
+    fallback: str = "host",
+    handlers: Mapping[Any, Handler] = HANDLERS,
+) -> ImportedGraph:
     """Imports a graph of ATen operators whose nodes carry their values in `meta["val"]`.
 
     What has no translation becomes an `lpu.host_call`; with `fallback="error"`, or where that
     cannot be, `Unsupported` is raised.
     """
-    return _Importer(gm, fallback).run(name)
+    return _Importer(gm, fallback, handlers).run(name)
 
 
 @dataclass
@@ -167,8 +172,9 @@ class _Symbols:
 
 
 class _Importer:
-    def __init__(self, gm: fx.GraphModule, fallback: str):
+    def __init__(self, gm: fx.GraphModule, fallback: str, handlers: Mapping[Any, Handler]):
         self.gm = gm
+        self.handlers = handlers
         self.fallback = fallback
         self.symbols = _Symbols()
         self.environment: dict[fx.Node, Any] = {}
@@ -327,7 +333,7 @@ class _Importer:
         if node.target is aten.slice.Tensor and "unbacked_bindings" in node.meta:
             self._name_length(val, *args)
         results = self._results(node, val)
-        handler = HANDLERS.get(node.target)
+        handler = self.handlers.get(node.target)
         try:
             if len(self.symbols.declared) > before:
                 raise NotNative("extents of the result depend on data")
