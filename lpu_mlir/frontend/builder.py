@@ -246,9 +246,12 @@ class GraphBuilder:
         counts: Sequence[Extent],
         strides: Sequence[int],
         dilations: Sequence[int],
-        groups: int = 1,
+        groups: int,
+        dtype: torch.dtype,
     ) -> SSAValue:
-        return self.emit(ConvOp(x, weight, counts, strides, dilations, groups))
+        """In `dtype`: that of the operands or, not rounded, f32."""
+        element = ELEMENTS[dtype]
+        return self.emit(ConvOp(x, weight, counts, strides, dilations, groups, element))
 
     # --- views ------------------------------------------------------------------------------
     def reshape(self, value: SSAValue, shape: Sequence[Extent]) -> SSAValue:

@@ -104,10 +104,9 @@ class Geometry:
         counts: Sequence[Expr],
         dtype: torch.dtype,
     ) -> SSAValue:
-        """Computed in `dtype`."""
-        around = b.convert(self.padded(b, x), dtype)
-        weight = b.convert(weight, dtype)
-        return b.conv(around, weight, counts, self.strides, self.dilations, self.groups)
+        """In `dtype`: that of the operands or, not rounded, f32."""
+        around = self.padded(b, x)
+        return b.conv(around, weight, counts, self.strides, self.dilations, self.groups, dtype)
 
     def transposed(
         self,
@@ -123,8 +122,8 @@ class Geometry:
         low = [_known(r) - p for r, p in zip(reach, self.padding, strict=True)]
         whole = [count + r for count, r in zip(counts, reach, strict=True)]
         around = placed(b, spread(b, gradient, self.strides, 0), low, whole, 0)
-        flipped = b.convert(self.flipped(b, weight), dtype)
-        return b.conv(b.convert(around, dtype), flipped, counts, ones, self.dilations, self.groups)
+        flipped = self.flipped(b, weight)
+        return b.conv(around, flipped, counts, ones, self.dilations, self.groups, dtype)
 
     def flipped(self, b: GraphBuilder, weight: SSAValue) -> SSAValue:
         """[G * O, C, ...] as [G * C, O, ...], counted backwards along the other dims."""
@@ -150,7 +149,9 @@ class Geometry:
         turned = b.reshape(turned, [per_group, batch * self.groups, *inner])
         swap = [1, 0, *(2 + p for p in places)]
         weights = b.transpose(gradient, swap)
-        result = b.conv(turned, weights, sizes, self.dilations, self.strides, self.groups)
+        result = b.conv(
+            turned, weights, sizes, self.dilations, self.strides, self.groups, dtype_of(x)
+        )
         return b.transpose(result, swap)
 
 

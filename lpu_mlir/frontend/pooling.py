@@ -160,7 +160,7 @@ def avg_pool(
     """avg_pool2d and 3d; integers are divided toward zero."""
     dtype = opmath(b.dtype)
     w = Windows.of(n, x, b.shape, kernel, stride, padding, ceil_mode=ceil_mode)
-    total = Term(b, w.reduce(b, "add", w.look(b, b.convert(x, dtype), 0)))
+    total = Term(b, w.reduce(b, "add", b.convert(w.look(b, x, 0), dtype)))
     divisor = _divisor(b, w, count_include_pad, divisor_override, dtype)
     kind = "div" if dtype.is_floating_point else "truncdiv"
     return total.apply(kind, divisor).to(b.dtype).value
@@ -341,14 +341,13 @@ def _beside(b: GraphBuilder, x: SSAValue, n: int) -> SSAValue:
 def adaptive_avg_pool(n: int, b: GraphBuilder, x: SSAValue, size: Sequence[Extent]) -> SSAValue:
     dtype = opmath(b.dtype)
     a = Adaptive(shape_of(x)[-n:], b.shape[-n:])
-    wide = b.convert(x, dtype)
     same = a.windows()
     if same is not None:
-        total = Term(b, same.reduce(b, "add", same.look(b, wide, 0)))
+        total = Term(b, same.reduce(b, "add", b.convert(same.look(b, x, 0), dtype)))
         return (total / math.prod(same.sizes)).to(b.dtype).value
     chosen = (
         a.covers(b, True)
-        .apply("select", Term(b, _beside(b, wide, n)), Term(b, b.full(0, dtype)))
+        .apply("select", Term(b, _beside(b, b.convert(x, dtype), n)), Term(b, b.full(0, dtype)))
         .value
     )
     total = Term(b, b.reduce("add", chosen, _last(chosen, n)))

@@ -116,6 +116,11 @@ class Tile:
     def dims(self) -> tuple[DimKey, ...]:
         return tuple(dim for axis in self.axes for dim, _ in axis)
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether it is seen through windows that overlap."""
+        return any(len(axis) > 1 for axis in self.axes)
+
     def bytes(self, sizes: Mapping[DimKey, int]) -> int:
         """Its size, given the positions along each dim."""
         along = (1 + sum(step * (sizes[dim] - 1) for dim, step in axis) for axis in self.axes)
@@ -194,12 +199,25 @@ class Needs:
         factors = as_contraction(fold)
         for root in (fold.body,) if factors is None else map(strip_widening, factors):
             self.visit(root, inner, inside)
-        if factors is None:
+        if factors is None and not self.folds_in_place(fold, scope, inside):
             names = [*scope, *keys]
             self.arrange(fold.body, [n for n in names if n in fold.body.free], inner, inside)
         for factor in map(strip_widening, factors or ()):
             self.widen(factor, inner, inside)
         return None
+
+    def folds_in_place(
+        self, fold: Fold, scope: Mapping[str, DimKey], ranges: Mapping[str, Range]
+    ) -> bool:
+        """Whether a fold takes a loaded tile as it is: what is left has its dims in order."""
+        if not isinstance(fold.body, Load) or fold.form != "fold":
+            return False
+        dims = make_access(fold.body, fold.body.source, ranges, self.scalars).dims
+        bound = {name for name, _ in fold.dims}
+        kept = [name for name in dims if name not in bound]
+        return frozenset(dims) == fold.body.free and kept == [
+            n for n in scope if n in fold.body.free
+        ]
 
     def arrange(
         self,
@@ -280,6 +298,9 @@ class Planner:
             self.tiles += [tile for tile in part.needs.tiles if tile not in counted]
             counted.update(part.needs.tiles)
         self.shared = self.choose_shared()
+        windowed = [{a[0][0] for a in t.axes if len(a) == 1} for t in self.tiles if t.overlaps]
+        self.apart = frozenset[DimKey].intersection(*map(frozenset, windowed)) if windowed else ()
+        """Dims whose parts have no elements of overlapping windows in common."""
 
     def likely(self, extent: Expr) -> int:
         return max(1, extent.evaluate(self.hints))
@@ -367,7 +388,7 @@ class Planner:
                 if sizes[dim] > 1 and isinstance(dim, str) == wanted and dim not in whole
             ]
             if dims:
-                largest = max(dims, key=lambda dim: sizes[dim])
+                largest = max(dims, key=lambda dim: (dim in self.apart, sizes[dim]))
                 sizes[largest] = ceil(sizes[largest] / 2)
                 self.keep_order(sizes)
                 return True

@@ -53,6 +53,11 @@ class View:
     def ranges(self) -> dict[str, Range]:
         return {f"v{i}": (Expr.const(0), extent - 1) for i, extent in enumerate(self.shape)}
 
+    def runs_backwards(self) -> bool:
+        """Whether a position counts down along an axis."""
+        steps = [e.coefficient(name) for e in self.index for name in e.names()]
+        return any(step is not None and (step.constant() or 0) < 0 for step in steps)
+
     def is_whole(self) -> bool:
         return self.shape == extents(self.source.type) and self.index == _axes(self.shape)
 
@@ -288,7 +293,7 @@ def _matmul(op: lpu_graph.MatmulOp, body: Body, point: Point) -> Node:
 
 
 def _conv(op: lpu_graph.ConvOp, body: Body, point: Point) -> Node:
-    element = element_type(op.output.type)
+    element = element_type(op.input.type)
     wide = _wide(element, "add")
     outputs, *inner = extents(op.weight.type)
     bound = [(body.scalars.fresh(e), e) for e in inner if e != 1]
@@ -305,7 +310,7 @@ def _conv(op: lpu_graph.ConvOp, body: Body, point: Point) -> Node:
     value = pointwise(body.scalars, "mul", factors, wide)
     if bound:
         value = body.scalars.fold("add", bound, value, scalar_type(wide))
-    return convert(body.scalars, value, wide, element)
+    return convert(body.scalars, value, wide, element_type(op.output.type))
 
 
 def _pad(op: lpu_graph.PadOp, body: Body, point: Point) -> Node:
@@ -409,6 +414,8 @@ class Lowering:
         if type(op) in VIEWS:
             self.look(op)
         elif type(op) in COMPUTES:
+            if isinstance(op, lpu_graph.ConvOp | lpu_graph.MatmulOp):
+                self.turn_around(op)
             out = op.results[0]
             value = self.nest(op, extents(out.type), partial(COMPUTES[type(op)], op))
             self.views[out] = View.of(value)
@@ -430,6 +437,12 @@ class Lowering:
         at, ranges = _at(outer.index), {**self.scalars.ranges, **outer.ranges()}
         index = tuple(simplify(e.substitute(at), ranges) for e in inner.index)
         self.views[op.results[0]] = View(inner.source, index, shape)
+
+    def turn_around(self, op: Operation) -> None:
+        """Copies operands of a product that would be read backwards, element by element."""
+        for operand in op.operands:
+            if self.views[operand].runs_backwards():
+                self.whole(operand)
 
     def point(self, shape: Sequence[Expr]) -> tuple[tuple[Dim, ...], Point]:
         """The dims of a nest over that shape and the point they form; unit axes have no dim."""

@@ -176,15 +176,13 @@ def windows(e: Evaluator, op: g.WindowsOp, x: Tensor) -> Tensor:
 
 def conv(e: Evaluator, op: g.ConvOp, x: Tensor, weight: Tensor) -> Tensor:
     if x.numel() == 0 or weight.numel() == 0:
-        return torch.zeros(e.shape(op), dtype=x.dtype)
+        return torch.zeros(e.shape(op), dtype=e.dtype(op))
     function = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[x.dim()]
-    strides, dilations = op.strides.data, op.dilations.data
-    result = function(wide(x), wide(weight), None, strides, 0, dilations, op.groups.value.data).to(
-        x.dtype
-    )
+    strides, dilations, groups = op.strides.data, op.dilations.data, op.groups.value.data
+    result = function(wide(x), wide(weight), None, strides, 0, dilations, groups)
     for dim, size in enumerate(e.shape(op)):
         result = result.narrow(dim, 0, size)
-    return result
+    return result.to(e.dtype(op))
 
 
 def pad(e: Evaluator, op: g.PadOp, x: Tensor) -> Tensor:

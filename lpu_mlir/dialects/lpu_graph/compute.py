@@ -12,6 +12,9 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     TensorType,
+    bf16,
+    f16,
+    f32,
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -327,7 +330,7 @@ class ConvOp(GraphOp):
     Result [n, o, p] is the sum over c and q of weight [o, c, q] times
     input [n, g * C + c, p * stride + q * dilation], where g is the group of o: `groups` runs of
     O / groups.  The result's extents say how many positions there are, no more than fit.  Narrow
-    floats accumulate in f32.
+    floats accumulate in f32; the result may be that, not rounded.
 
     %2 = lpu_graph.conv %0, %1 strides <[1, 1]> dilations <[1, 1]> groups 1
            : tensor<1x8x9x9xf32>, tensor<16x8x3x3xf32> -> tensor<1x16x7x7xf32>
@@ -354,7 +357,10 @@ class ConvOp(GraphOp):
         strides: Sequence[int],
         dilations: Sequence[int],
         groups: int = 1,
+        element: Attribute | None = None,
     ):
+        """`element` is the result's, the operands' by default."""
+        element = element_type(input.type) if element is None else element
         batch, channels = extents(input.type)[0], extents(weight.type)[0]
         super().__init__(
             operands=[input, weight],
@@ -363,7 +369,7 @@ class ConvOp(GraphOp):
                 "dilations": IntsAttr.of(dilations),
                 "groups": IntegerAttr(groups, i64),
             },
-            result_types=[tensor_type(element_type(input.type), [batch, channels, *counts])],
+            result_types=[tensor_type(element, [batch, channels, *counts])],
         )
 
     def verify_(self) -> None:
@@ -381,8 +387,10 @@ class ConvOp(GraphOp):
             f"{w[0]} output channels cannot be divided into {groups} groups",
         )
         self.expect(y[:2] == (x[0], w[0]), f"result has batch and channels {y[:2]}")
-        for value in (self.weight, self.output):
-            self.expect_element(value.type, element_type(self.input.type), "weight or result")
+        element = element_type(self.input.type)
+        self.expect_element(self.weight.type, element, "weight")
+        if element not in (f16, bf16) or element_type(self.output.type) != f32:
+            self.expect_element(self.output.type, element, "result")
         self.expect_windows(x[2:], y[2:], w[2:], self.strides.data, self.dilations.data)
 
 

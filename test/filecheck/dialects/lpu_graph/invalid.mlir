@@ -530,7 +530,7 @@ func.func @f(%x: tensor<4xf32>, %y: tensor<5xf32>) {
 // -----
 
 %x, %w = "test.op"() : () -> (tensor<1x4x9x8xf32>, tensor<6x2x3x2xf64>)
-// CHECK: weight or result element is f64, expected f32
+// CHECK: weight element is f64, expected f32
 %0 = lpu_graph.conv %x, %w strides <[2, 1]> dilations <[1, 3]> groups 2 : tensor<1x4x9x8xf32>, tensor<6x2x3x2xf64> -> tensor<1x6x4x5xf32>
 
 // -----
@@ -580,3 +580,9 @@ func.func @f(%x: tensor<4xf32>, %y: tensor<5xf32>) {
 %x = "test.op"() : () -> tensor<3x9xf32>
 // CHECK: result element is f64, expected f32
 %0 = lpu_graph.windows %x strides <[2]> dilations <[1]> : tensor<3x9xf32> -> tensor<3x4x3xf64>
+
+// -----
+
+%x, %w = "test.op"() : () -> (tensor<1x4x9xf16>, tensor<6x4x3xf16>)
+// CHECK: result element is bf16, expected f16
+%0 = lpu_graph.conv %x, %w strides <[1]> dilations <[1]> groups 1 : tensor<1x4x9xf16>, tensor<6x4x3xf16> -> tensor<1x6x7xbf16>

@@ -51,6 +51,10 @@
 %im, %ke = "test.op"() : () -> (tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32>)
 // CHECK-NEXT: %cv2 = lpu_graph.conv %im, %ke strides <[2, 1]> dilations <[1, 3]> groups 2 : tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32> -> tensor<1x6x4x5xf32>
 %cv2 = lpu_graph.conv %im, %ke strides <[2, 1]> dilations <[1, 3]> groups 2 : tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32> -> tensor<1x6x4x5xf32>
+// CHECK-NEXT: %hx, %hw = "test.op"() : () -> (tensor<1x4x9xf16>, tensor<6x4x3xf16>)
+%hx, %hw = "test.op"() : () -> (tensor<1x4x9xf16>, tensor<6x4x3xf16>)
+// CHECK-NEXT: %cv3 = lpu_graph.conv %hx, %hw strides <[1]> dilations <[1]> groups 1 : tensor<1x4x9xf16>, tensor<6x4x3xf16> -> tensor<1x6x7xf32>
+%cv3 = lpu_graph.conv %hx, %hw strides <[1]> dilations <[1]> groups 1 : tensor<1x4x9xf16>, tensor<6x4x3xf16> -> tensor<1x6x7xf32>
 
 // Views.
 // CHECK-NEXT: %wi = lpu_graph.windows %im strides <[2, 1]> dilations <[1, 3]> : tensor<1x4x9x8xf32> -> tensor<1x4x4x5x3x2xf32>
