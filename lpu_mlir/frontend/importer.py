@@ -64,6 +64,7 @@ from lpu_mlir.frontend.outputs import (
     storage_base,
     unusual_strides,
 )
+from lpu_mlir.frontend.rng import plain_random_operators
 from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, from_sympy, sym_node
 from lpu_mlir.frontend.table import HANDLERS
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
@@ -130,6 +131,7 @@ def import_graph(gm: fx.GraphModule, name: str = "main", fallback: str = "host")
     What has no translation becomes an `lpu.host_call`; with `fallback="error"`, or where that
     cannot be, `Unsupported` is raised.
     """
+    plain_random_operators(gm.graph)
     return _Importer(gm, fallback).run(name)
 
 
