@@ -4,7 +4,7 @@ Four kinds: `forward/` has model families with random weights, `training/` five 
 `trained/` models with trained weights and the answers they must give, `generate/` the text that
 Hugging Face's generate() makes with SmolLM2.
 
-Usage: python test/models/check.py results.jsonl [--only PATTERN ...] [--markdown] [--list]
+Usage: python test/models/check_models.py results.jsonl [--only PATTERN ...] [--markdown] [--list]
 """
 
 from __future__ import annotations
