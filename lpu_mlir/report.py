@@ -6,8 +6,8 @@ import json
 import operator
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self, cast
@@ -17,6 +17,7 @@ from torch import fx
 from torch._dynamo.utils import counters
 from xdsl.dialects.builtin import ModuleOp
 
+from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
 from lpu_mlir.pipeline import Stage
 from lpu_mlir.runtime.program import KernelUse, RunStats
@@ -25,11 +26,16 @@ _OPEN: ContextVar[Report | None] = ContextVar("open report", default=None)
 """The report that is open in this thread, innermost if several are."""
 
 
+MOST_KERNELS = 16
+"""How many rows the table of kernels has when a report is printed."""
+
+
 @dataclass(frozen=True)
 class Fallback:
     """An operator that runs in eager PyTorch, and why.
 
-    `dtypes` and `shapes` are those of its tensor operands; `source` is the user's line.
+    `dtypes` and `shapes` are those of its tensor operands; `source` is the user's line, or the
+    module or function where no line is known.
     """
 
     op: str
@@ -158,14 +164,13 @@ def find_fallbacks(module: ModuleOp) -> Iterable[Fallback]:
         if isinstance(op, HostCallOp):
             overload = op.overload.data
             types = [value.type for value in op.inputs]
-            location = str(op.location).removeprefix("loc(").removesuffix(")").replace('"', "")
             counts[
                 Fallback(
                     op=".".join(overload.split(".")[:-1]),
                     overload=overload,
                     dtypes=tuple(str(element_type(t)) for t in types),
                     shapes=tuple(f"[{', '.join(map(str, extents(t)))}]" for t in types),
-                    source=location,
+                    source=describe_location(op.location),
                     reason=op.reason.data,
                 )
             ] += 1
@@ -173,7 +178,7 @@ def find_fallbacks(module: ModuleOp) -> Iterable[Fallback]:
         yield replace(fallback, count=count)
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
     """What this thread's calls of compiled functions did while the report was open.
 
@@ -278,6 +283,10 @@ class Report:
         }
         return json.dumps(summary, indent=2)
 
+    def __repr__(self) -> str:
+        launches = sum(kernel.launches for kernel in self.kernels)
+        return f"<Report: {_plural(len(self.graphs), 'graph')}, {launches} launches>"
+
     def __str__(self) -> str:
         host = sum(fallback.count for fallback in self.fallbacks)
         lines = [
@@ -308,15 +317,24 @@ def _headline(why: str) -> str:
 def _describe_fallback(fallback: Fallback) -> str:
     operands = zip(fallback.dtypes, fallback.shapes, strict=True)
     types = ", ".join(f"{dtype}{shape}" for dtype, shape in operands)
-    return (
-        f"  host: {fallback.overload}({types}) {fallback.count}x at {fallback.source}: "
-        f"{fallback.reason}"
-    )
+    source = f" at {fallback.source}" if fallback.source else ""
+    return f"  host: {fallback.overload}({types}) {fallback.count}x{source}: {fallback.reason}"
 
 
 def _kernel_table(kernels: Sequence[KernelReport]) -> list[str]:
+    """All kernels; of many, those that moved most, and the sum of the others."""
     if not kernels:
         return []
+    if len(kernels) > MOST_KERNELS:
+        kernels = sorted(kernels, key=lambda k: k.dram_read + k.dram_written, reverse=True)
+        rest = kernels[MOST_KERNELS - 1 :]
+        others = KernelReport(
+            f"{len(rest)} others",
+            sum(k.launches for k in rest),
+            sum(k.dram_read for k in rest),
+            sum(k.dram_written for k in rest),
+        )
+        kernels = [*kernels[: MOST_KERNELS - 1], others]
     width = max(len(kernel.name) for kernel in kernels)
     rows = [f"  {'kernel':{width}}  launches  {'bytes read':>14}  {'bytes written':>14}"]
     rows += [
@@ -332,6 +350,16 @@ def note_break(gm: fx.GraphModule) -> None:
     report = _OPEN.get()
     if report is not None and reason is not None and reason.graph_break:
         report.graph_ends(str(reason.reason))
+
+
+@contextmanager
+def unreported() -> Generator[None]:
+    """What is compiled or runs inside is told to no report."""
+    token = _OPEN.set(None)
+    try:
+        yield
+    finally:
+        _OPEN.reset(token)
 
 
 def begin_graph() -> CompiledGraph:

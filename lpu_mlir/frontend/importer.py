@@ -66,7 +66,7 @@ from lpu_mlir.frontend.outputs import (
 )
 from lpu_mlir.frontend.rng import plain_random_operators
 from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, from_sympy, sym_node
-from lpu_mlir.frontend.table import HANDLERS
+from lpu_mlir.frontend.table import HANDLERS, Handler
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 
 aten = torch.ops.aten
@@ -125,14 +125,19 @@ class ImportedGraph:
     constants: tuple[torch.Tensor, ...]
 
 
-def import_graph(gm: fx.GraphModule, name: str = "main", fallback: str = "host") -> ImportedGraph:
+def import_graph(
+    gm: fx.GraphModule,
+    name: str = "main",
+    fallback: str = "host",
+    handlers: Mapping[Any, Handler] = HANDLERS,
+) -> ImportedGraph:
     """Imports a graph of ATen operators whose nodes carry their values in `meta["val"]`.
 
     What has no translation becomes an `lpu.host_call`; with `fallback="error"`, or where that
     cannot be, `Unsupported` is raised.
     """
     plain_random_operators(gm.graph)
-    return _Importer(gm, fallback).run(name)
+    return _Importer(gm, fallback, handlers).run(name)
 
 
 @dataclass
@@ -169,8 +174,9 @@ class _Symbols:
 
 
 class _Importer:
-    def __init__(self, gm: fx.GraphModule, fallback: str):
+    def __init__(self, gm: fx.GraphModule, fallback: str, handlers: Mapping[Any, Handler]):
         self.gm = gm
+        self.handlers = handlers
         self.fallback = fallback
         self.symbols = _Symbols()
         self.environment: dict[fx.Node, Any] = {}
@@ -296,7 +302,7 @@ class _Importer:
 
     def _call(self, node: fx.Node) -> None:
         special = _SPECIAL.get(node.target)
-        self.b.location = locate(node.meta.get("stack_trace"))
+        self.b.location = locate(node)
         if special is not None:
             special(self, node)
             return
@@ -329,7 +335,7 @@ class _Importer:
         if node.target is aten.slice.Tensor and "unbacked_bindings" in node.meta:
             self._name_length(val, *args)
         results = self._results(node, val)
-        handler = HANDLERS.get(node.target)
+        handler = self.handlers.get(node.target)
         try:
             if len(self.symbols.declared) > before:
                 raise NotNative("extents of the result depend on data")

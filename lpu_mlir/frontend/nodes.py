@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -9,31 +10,75 @@ from typing import Any
 import torch
 import torch._higher_order_ops.effects  # pyright: ignore[reportUnusedImport]  # registers with_effects
 from torch import fx
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    IntAttr,
+    LocationAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnknownLoc,
+)
 from xdsl.ir import SSAValue
 
+from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import COMPUTED, element_type
 from lpu_mlir.frontend.builder import as_value
 
 with_effects = torch.ops.higher_order.with_effects
 
 
+def locate(node: fx.Node) -> LocationAttr:
+    """The user's line that a node comes from.
+
+    Where Dynamo saw none, as in a compiled `Sequential` or `torch.sort`, what it was compiling: the
+    module's path and class, or the function.
+    """
+    stack_trace = node.meta.get("stack_trace")
+    found = _innermost(stack_trace) if stack_trace else None
+    if found is not None:
+        return found
+    name = _module_of(node) or _function_of(node)
+    return NameLoc(StringAttr(name), NoneAttr()) if name else UnknownLoc()
+
+
 @cache
-def locate(stack_trace: str | None) -> LocationAttr:
-    """The innermost frame of a stack trace: the user's line."""
-    for line in reversed(stack_trace.splitlines() if stack_trace else ()):
+def _innermost(stack_trace: str) -> LocationAttr | None:
+    """The innermost frame of a stack trace."""
+    for line in reversed(stack_trace.splitlines()):
         if (text := line.strip()).startswith('File "'):
             path, _, rest = text[6:].partition('", line ')
             number = rest.partition(",")[0]
             return FileLineColLoc(StringAttr(path), IntAttr(int(number)), IntAttr(0))
-    return UnknownLoc()
+    return None
+
+
+def _of_forward(node: fx.Node, key: str) -> Any:
+    """What a node, or the one of the forward pass whose gradient it is part of, was traced from."""
+    return node.meta.get(key) or node.meta.get(f"fwd_{key}")
+
+
+def _module_of(node: fx.Node) -> str:
+    """Such as `fn.0 (Linear)`: `fn` is what torch.compile was given."""
+    stack = _of_forward(node, "nn_module_stack")
+    if not stack:
+        return ""
+    path, kind = list(stack.values())[-1]
+    path = re.sub(r"L\['(\w+)'\]", r"\1", path)
+    return f"{path} ({getattr(kind, '__name__', kind)})"
+
+
+def _function_of(node: fx.Node) -> str:
+    """Such as `function softmax`."""
+    stack = _of_forward(node, "source_fn_stack")
+    if not stack:
+        return ""
+    target = stack[-1][1]
+    return f"function {getattr(target, '__name__', target)}"
 
 
 def source_of(node: fx.Node) -> str | None:
-    location = locate(node.meta.get("stack_trace"))
-    if not isinstance(location, FileLineColLoc):
-        return None
-    return f"{location.filename.data}:{location.line.data}"
+    return describe_location(locate(node)) or None
 
 
 def described(value: Any) -> str:

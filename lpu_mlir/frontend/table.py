@@ -6,12 +6,14 @@ To add one: an entry in its family's table, a function, a test.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from lpu_mlir.frontend import creation, indexing, matmul, pointwise, reduce, views
 from lpu_mlir.frontend.builder import Tensors
 
-HANDLERS: Mapping[Any, Callable[..., Tensors]] = {
+Handler: TypeAlias = Callable[..., Tensors]
+
+HANDLERS: Mapping[Any, Handler] = {
     **pointwise.HANDLERS,
     **reduce.HANDLERS,
     **views.HANDLERS,

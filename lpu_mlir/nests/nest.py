@@ -1,4 +1,7 @@
-"""Between `lpu_loop.nest` and its expressions: `read` and `write`."""
+"""Between `lpu_loop.nest` and its expressions: `read` and `write`.
+
+A nest is a list of parts, each with all its dims; dims of one name in several parts are one dim.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr, Range, simplify
-from lpu_mlir.dialects.lpu_loop import Dim, NestOp
+from lpu_mlir.dialects.lpu_loop import Dim, NestOp, ParallelOp
 from lpu_mlir.nests.scalar import Fold, Index, Load, Node, OnLoad, Op, Pieces, Scalars, walk
 
 
@@ -36,7 +39,8 @@ class Check:
 
 @dataclass(frozen=True)
 class Nest:
-    """A nest as expressions: what it stores and checks for every point of its dims d0, d1, …"""
+    """A nest as expressions, or one part of a nest: what it stores and checks for every point of
+    its dims d0, d1, …"""
 
     dims: tuple[Dim, ...]
     stores: tuple[Store, ...]
@@ -85,11 +89,30 @@ class Nest:
 
 
 def read(op: NestOp, scalars: Scalars) -> Nest:
-    """The expressions of a nest."""
+    """The expressions of a nest without parts; ValueError for one with parts."""
+    parts = read_parts(op, scalars)
+    if len(parts) != 1:
+        raise ValueError(f"a nest of {len(parts)} parts")
+    return parts[0]
+
+
+def read_parts(op: NestOp, scalars: Scalars) -> tuple[Nest, ...]:
+    """The parts of a nest, each with all its dims; those of one name are one dim."""
+    return tuple(_read_part(op, (), {}, list(op.outs), scalars))
+
+
+def _read_part(
+    op: ParallelOp,
+    around: tuple[Dim, ...],
+    known: Mapping[SSAValue, Node],
+    outs: Sequence[SSAValue],
+    scalars: Scalars,
+) -> list[Nest]:
     stores: list[Store] = []
     checks: list[Check] = []
-    values: dict[SSAValue, Node] = {}
-    outs = list(op.outs)
+    parts: list[Nest] = []
+    values = dict(known)
+    dims = (*around, *op.dims.data)
     for inner in op.body.block.ops:
         match inner:
             case lpu_loop.StoreOp():
@@ -100,9 +123,13 @@ def read(op: NestOp, scalars: Scalars) -> Nest:
             case lpu_loop.CheckOp():
                 condition = values[inner.condition]
                 checks.append(Check(condition, inner.error.data, inner.message.data))
+            case lpu_loop.OverOp():
+                parts += _read_part(inner, dims, values, outs, scalars)
             case _:
                 values[inner.results[0]] = _read_scalar(inner, values, scalars)
-    return Nest(op.dims.data, tuple(stores), tuple(checks))
+    if parts and not stores and not checks:
+        return parts
+    return [Nest(dims, tuple(stores), tuple(checks)), *parts]
 
 
 def _read_scalar(op: Operation, values: dict[SSAValue, Node], scalars: Scalars) -> Node:
@@ -149,6 +176,8 @@ class _Frame:
     dims: frozenset[str]
     lazy: bool = False
     values: dict[Node, SSAValue] = field(default_factory=dict[Node, SSAValue])
+    last: list[Operation] = field(default_factory=list[Operation])
+    """Stores and parts, which come after all values."""
 
 
 @dataclass
@@ -168,6 +197,33 @@ class _Writer:
         self.frames[depth].values[node] = op.results[0]
         self.frames += inner
         return op.results[0]
+
+    def fill(self, parts: Sequence[Nest], outs: Sequence[SSAValue]) -> None:
+        """Fills the innermost block, whose dims all parts have, with the parts."""
+        frame = self.frames[-1]
+        own = [part for part in parts if len(part.dims) == len(frame.dims)]
+        for part in own:
+            self._fill_part(part, outs)
+        for group in _groups([part for part in parts if part not in own], frame.dims):
+            dims = _common(group, frame.dims)
+            if not dims:
+                raise ValueError("the dims of the parts of a nest must form a tree")
+            names = frozenset(name for name, _ in dims)
+            self.frames.append(_Frame(Block(), frame.dims | names))
+            self.fill(group, outs)
+            frame.last.append(lpu_loop.OverOp(dims, Region(self.frames.pop().block)))
+        frame.block.add_ops(frame.last)
+
+    def _fill_part(self, part: Nest, outs: Sequence[SSAValue]) -> None:
+        frame = self.frames[-1]
+        for check in part.checks:
+            condition = self.value(check.condition)
+            frame.block.add_op(lpu_loop.CheckOp(condition, check.error, check.message))
+        for store in part.stores:
+            indirect = [self.value(i) for i in store.indirect]
+            value = self.value(store.value)
+            out = outs[store.out]
+            frame.last.append(lpu_loop.StoreOp(store.kind, value, out, store.index, indirect))
 
     def _depth(self, node: Node) -> int:
         depth = len(self.frames) - 1
@@ -211,22 +267,43 @@ class _Writer:
         return Region(block)
 
 
-def write_body(nest: Nest, outs: Sequence[SSAValue]) -> Region:
-    """The body that computes `nest` into the destinations `outs`."""
-    block = Block()
-    writer = _Writer([_Frame(block, frozenset(name for name, _ in nest.dims))])
-    for check in nest.checks:
-        condition = writer.value(check.condition)
-        block.add_op(lpu_loop.CheckOp(condition, check.error, check.message))
-    for store in nest.stores:
-        indirect = [writer.value(i) for i in store.indirect]
-        value = writer.value(store.value)
-        block.add_op(lpu_loop.StoreOp(store.kind, value, outs[store.out], store.index, indirect))
-    return Region(block)
+def write_body(parts: Sequence[Nest], outs: Sequence[SSAValue]) -> tuple[list[Dim], Region]:
+    """The dims that all parts of a nest share, and the body that computes the parts."""
+    dims = _common(parts, frozenset())
+    writer = _Writer([_Frame(Block(), frozenset(name for name, _ in dims))])
+    writer.fill(parts, outs)
+    return dims, Region(writer.frames[0].block)
 
 
 def write(nest: Nest, outs: Sequence[SSAValue]) -> NestOp:
     """The operation that computes `nest` into the destinations `outs`."""
+    return write_parts([nest], outs)
+
+
+def write_parts(parts: Sequence[Nest], outs: Sequence[SSAValue]) -> NestOp:
+    """The operation that computes several parts, which share dims of one name."""
     on_tensors = all(isinstance(out.type, TensorType) for out in outs)
     results: list[Attribute] | None = None if on_tensors else []
-    return NestOp(nest.dims, outs, write_body(nest, outs), results)
+    dims, body = write_body(parts, outs)
+    return NestOp(dims, outs, body, results)
+
+
+def _common(parts: Sequence[Nest], known: frozenset[str]) -> list[Dim]:
+    """The dims that all parts have, but for the known ones."""
+    return [
+        dim
+        for dim in parts[0].dims
+        if dim[0] not in known and all(dim in part.dims for part in parts)
+    ]
+
+
+def _groups(parts: Sequence[Nest], known: frozenset[str]) -> list[list[Nest]]:
+    """The parts in groups, of which each shares a dim beyond the known ones."""
+    groups: list[tuple[set[str], list[Nest]]] = []
+    for part in parts:
+        own = {name for name, _ in part.dims} - known
+        met = [group for group in groups if group[0] & own]
+        groups = [group for group in groups if not group[0] & own]
+        names = own.union(*(names for names, _ in met))
+        groups.append((names, [*(p for _, members in met for p in members), part]))
+    return [members for _, members in groups]

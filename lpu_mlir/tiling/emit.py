@@ -1,8 +1,9 @@
-"""Writes a nest as the tile program of one phase.
+"""Writes the parts of a nest as the tile program of one phase.
 
 Every dim has a state: where its tile starts and how many positions it has, both known at some loop
 level.  A value is a tile over the dims it depends on, made once, at the outermost level that knows
-their states; a load is known by its window, so what several folds read is moved once.
+their states; a load is known by its window, so what several folds read is moved once.  Parts that
+begin with the same loop share it, and the values that depend on it and on what is outside only.
 """
 
 from __future__ import annotations
@@ -48,9 +49,25 @@ class Scope:
 
     dims: Mapping[str, DimState]
     ranges: Mapping[str, Range]
+    plan: Plan
+    guard: SSAValue | None = None
+    """The variable of the loop that keeps a part to one core."""
+    base: int = 0
+    """The level in that loop."""
 
     def level(self, names: Sequence[str] | frozenset[str]) -> int:
-        return max((self.dims[name].level for name in names), default=0)
+        return max([self.base, *(self.dims[name].level for name in names)])
+
+
+@dataclass(frozen=True)
+class Running:
+    """A part of the nest that is being written: what is known of its dims, and the loops that are
+    still to be opened, outermost first."""
+
+    nest: Nest
+    plan: Plan
+    dims: Mapping[str, DimState]
+    loops: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -83,12 +100,11 @@ def identity(kind: str, type: Attribute) -> Attribute:
 
 
 class Emitter(Writer):
-    """Fills one phase with what one nest does."""
+    """Fills one phase with what some parts of a nest do."""
 
     def __init__(
         self,
-        nest: Nest,
-        plan: Plan,
+        parts: Sequence[tuple[Nest, Plan]],
         scalars: Scalars,
         target: Target,
         outs: Sequence[SSAValue],
@@ -97,25 +113,33 @@ class Emitter(Writer):
         arguments: KernelArguments,
     ):
         super().__init__(phase.cores.block, arguments)
-        self.nest, self.plan, self.scalars, self.target = nest, plan, scalars, target
+        self.parts, self.scalars, self.target = parts, scalars, target
         self.outs, self.core, self.cores = outs, phase.core_id, cores
         self.made: dict[object, TileValue] = {}
         self.carried: dict[Fold, SSAValue] = {}
         """In the loop along the dim that scans run along: what they carry into the tile."""
-        self.order = {name: i for i, name in enumerate(name for name, _ in nest.dims)}
+        dims = dict.fromkeys(name for nest, _ in parts for name, _ in nest.dims)
+        self.order = {name: i for i, name in enumerate(dims)}
+        self.ranges = dict(scalars.ranges)
+        for nest, _ in parts:
+            self.ranges.update(nest.ranges())
 
     # --- the nest's dims --------------------------------------------------------------------
     def run(self) -> None:
-        ranges = {**self.scalars.ranges, **self.nest.ranges()}
-        parts: dict[str, DimState] = {}
-        for name, extent in self.nest.dims:
-            parts[name] = self.part(name, extent)
-        self.walk(list(self.plan.order), parts, ranges)
+        running = [self.start(nest, plan) for nest, plan in self.parts]
+        # Those of one core come last: what others have made is there for them.
+        self.walk(sorted(running, key=lambda part: part.plan.shared is None))
 
-    def part(self, name: str, extent: Expr) -> DimState:
+    def start(self, nest: Nest, plan: Plan) -> Running:
+        dims = {name: self.part(name, extent, plan) for name, extent in nest.dims}
+        extents = dict(nest.dims)
+        loops = tuple(n for n in plan.order if self.is_looped(dims[n], extents[n], plan, n))
+        return Running(nest, plan, dims, loops)
+
+    def part(self, name: str, extent: Expr, plan: Plan) -> DimState:
         """What one core does of a dim: all of it, or its share of the shared one."""
-        capacity = self.plan.sizes[name]
-        if name != self.plan.shared:
+        capacity = plan.sizes[name]
+        if name != plan.shared:
             return DimState(0, self.number(extent, {}, 0), capacity, 0)
         size = extent.constant()
         chunk = extent.ceildiv(self.target.cores)
@@ -128,35 +152,49 @@ class Emitter(Writer):
         count = self.number(Expr.max(0, Expr.min(chunk, rest)), values, 0)
         return DimState(start, count, capacity, 0)
 
-    def walk(
-        self, names: list[str], dims: dict[str, DimState], ranges: Mapping[str, Range]
-    ) -> None:
-        """Opens the loops over tiles, outermost first, and fills the innermost."""
-        if not names:
-            self.body(Scope(dims, ranges))
-            return
-        name, state = names[0], dims[names[0]]
-        if not self.is_looped(name, state):
-            self.walk(names[1:], dims, ranges)
-            return
-        level = len(self.levels) - 1
-        kind = "sequential" if name in self.plan.walk.sequential else "parallel"
-        running = scans(self.nest) if name in self.plan.walk.scanned else []
-        start = [self.scan_start(fold, name, Scope(dims, ranges), level) for fold in running]
+    def walk(self, parts: Sequence[Running]) -> None:
+        """Opens the loops over tiles, outermost first, and fills the innermost; parts whose next
+        loop is the same share it."""
+        pending: list[Running] = list(parts)
+        while pending:
+            first = pending[0]
+            if not first.loops:
+                self.body(pending.pop(0))
+                continue
+            together = [part for part in pending if self.same_loop(first, part)]
+            pending = [part for part in pending if part not in together]
+            self.open(first.loops[0], first.dims[first.loops[0]], together)
+
+    def same_loop(self, first: Running, other: Running) -> bool:
+        if other is first:
+            return True
+        if other.loops[:1] != first.loops[:1]:
+            return False
+        name = first.loops[0]
+        ordered = first.plan.walk.sequential | other.plan.walk.sequential
+        return name not in ordered and other.dims[name] == first.dims[name]
+
+    def open(self, name: str, state: DimState, parts: Sequence[Running]) -> None:
+        """Opens a loop that some parts share; scans run in loops of their own part only."""
+        level, first = len(self.levels) - 1, parts[0]
+        kind = "sequential" if name in first.plan.walk.sequential else "parallel"
+        running = scans(first.nest) if name in first.plan.walk.scanned else []
+        scope = Scope(first.dims, self.ranges, first.plan)
+        start = [self.scan_start(fold, name, scope, level) for fold in running]
         with self.loop(kind, state.size, state.capacity, level, start) as loop:
             self.carried.update(zip(running, loop.carried_args, strict=True))
-            dims = {**dims, name: self.tile_of(state, loop.induction, level + 1)}
-            self.walk(names[1:], dims, ranges)
+            tile = self.tile_of(state, loop.induction, level + 1)
+            self.walk([replace(p, dims={**p.dims, name: tile}, loops=p.loops[1:]) for p in parts])
             carry = [self.carried.pop(fold) for fold in running]
             loop.body.block.add_op(lpu_kernel.YieldOp(*carry))
 
-    def is_looped(self, name: str, state: DimState) -> bool:
+    def is_looped(self, state: DimState, extent: Expr, plan: Plan, name: str) -> bool:
         if isinstance(state.size, int):
             return state.size > state.capacity
-        extent = dict(self.nest.dims)[name].constant()
-        if extent is None:
+        size = extent.constant()
+        if size is None:
             return True
-        part = ceil(extent / self.target.cores) if name == self.plan.shared else extent
+        part = ceil(size / self.target.cores) if name == plan.shared else size
         return part > state.capacity
 
     def tile_of(self, state: DimState, variable: SSAValue, level: int) -> DimState:
@@ -173,18 +211,33 @@ class Emitter(Writer):
         size = self.number(Expr.min(capacity, Expr.name("size") - i), values, level)
         return DimState(offset, size, state.capacity, level)
 
-    def body(self, scope: Scope) -> None:
-        for check in self.nest.checks:
-            condition = self.tile(self.checked(check.condition, scope), scope)
+    def body(self, part: Running) -> None:
+        """Writes a part where all its loops are open; for one core only, if none of its dims is
+        divided."""
+        scope = Scope(part.dims, self.ranges, part.plan)
+        if part.plan.shared is not None or self.cores == 1:
+            return self.fill_body(part.nest, scope)
+        level = len(self.levels) - 1
+        only_first = Expr.max(0, Expr.const(1) - Expr.name("core"))
+        count = self.number(only_first, {"core": self.core}, 0)
+        with self.loop("parallel", count, 1, level, []) as loop:
+            self.fill_body(part.nest, replace(scope, guard=loop.induction, base=level + 1))
+            loop.body.block.add_op(lpu_kernel.YieldOp())
+        return None
+
+    def fill_body(self, nest: Nest, scope: Scope) -> None:
+        for check in nest.checks:
+            condition = self.tile(self.checked(nest, check.condition, scope), scope)
             level = scope.level(condition.dims)
             self.levels[level].add(lpu_kernel.CheckOp(condition.value, check.error, check.message))
-        for store in self.nest.stores:
-            self.store(store, scope)
+        # All loads come before the stores: one may go where another store's value comes from.
+        for op in [self.store(store, scope) for store in nest.stores]:
+            self.levels[-1].add(op)
 
-    def checked(self, condition: Node, scope: Scope) -> Node:
+    def checked(self, nest: Nest, condition: Node, scope: Scope) -> Node:
         """A condition of a check, true also where the nest has no points for it to fail at."""
         numbers, flags = Numbers(self.scalars, i64), Numbers(self.scalars, i1)
-        for name, extent in self.nest.dims:
+        for name, extent in nest.dims:
             if name not in condition.free and not nonnegative(extent - 1, scope.ranges):
                 none = numbers.compare("eq", self.scalars.index(extent), numbers.const(0))
                 condition = flags.int(arith.OrIOp, condition, none)
@@ -196,8 +249,8 @@ class Emitter(Writer):
 
     def tile(self, node: Node, scope: Scope) -> TileValue:
         """The tile of a scalar's values over the dims it depends on."""
-        key = (node, *(scope.dims[name] for name in sorted(node.free)))
-        found = self.made.get(key)
+        key: tuple[object, ...] = (node, *(scope.dims[name] for name in sorted(node.free)))
+        found = self.known(key, scope)
         if found is None:
             match node:
                 case Load():
@@ -207,8 +260,12 @@ class Emitter(Writer):
                 case _:
                     dims = self.sorted_dims(node.free)
                     found = self.map(node, dims, scope, node.type)
-            self.made[key] = found
+            self.made[scope.guard, *key] = found
         return found
+
+    def known(self, key: tuple[object, ...], scope: Scope) -> TileValue | None:
+        """A value that was made here, or outside of the loop that keeps a part to one core."""
+        return self.made.get((None, *key)) or self.made.get((scope.guard, *key))
 
     def type_of(self, element: Attribute, dims: Sequence[str], scope: Scope) -> TileType:
         return tile_type(element, [scope.dims[name].capacity for name in dims])
@@ -219,7 +276,7 @@ class Emitter(Writer):
         states = tuple(scope.dims.get(axis.dim) for axis in access.axes)
         dims = window_dims(access, index)
         key = (replace(access, index=None), states, index, index and dims)
-        known = self.made.get(("window", *_nameless(key)))
+        known = self.known(_nameless(key), scope)
         if known is not None:
             return TileValue(known.value, dims)
         offsets = [0 if state is None else state.offset for state in states]
@@ -234,12 +291,13 @@ class Emitter(Writer):
             index=None if index is None else index.value,
         )
         made = TileValue(self.add(op, scope.level(dims)), dims)
-        self.made["window", *_nameless(key)] = made
+        self.made[scope.guard, *_nameless(key)] = made
         return made
 
-    def store(self, store: Store, scope: Scope) -> None:
+    def store(self, store: Store, scope: Scope) -> lpu_kernel.StoreOp:
+        """The store of a part's tile, which is still to be put where it belongs."""
         target = self.outs[store.out]
-        every = frozenset(self.order)
+        every = frozenset(scope.dims)
         access = make_access(store, target, scope.ranges, self.scalars, every)
         index = None
         if access.index is not None:
@@ -248,7 +306,7 @@ class Emitter(Writer):
             index = TileValue(self.arranged(access.index, index_dims, scope, i64), index_dims)
         dims = window_dims(access, index)
         value = self.arranged(store.value, dims, scope, element_type(target.type))
-        op = lpu_kernel.StoreOp(
+        return lpu_kernel.StoreOp(
             value,
             self.arguments.view(access, "rw" if store.kind == "add" else "wo"),
             [0 if axis.dim == INDEXED else scope.dims[axis.dim].offset for axis in access.axes],
@@ -256,7 +314,6 @@ class Emitter(Writer):
             index_dim=access.indexed_axis,
             index=None if index is None else index.value,
         )
-        self.levels[-1].add(op)
 
     def arranged(
         self, node: Node, dims: tuple[str, ...], scope: Scope, element: Attribute
@@ -278,7 +335,7 @@ class Emitter(Writer):
         if fold.form == "arg_fold":
             return self.arg_fold(fold, dims, scope, level)
         carried: tuple[SSAValue, ...] = ()
-        chunked = [(n, e) for n, e in fold.dims if self.is_chunked(fold, n, e)]
+        chunked = [(n, e) for n, e in fold.dims if self.is_chunked(fold, n, e, scope)]
         if chunked:
             carried = (self.fill(identity(fold.kind, fold.type), dims, scope, level, fold.type),)
 
@@ -287,9 +344,9 @@ class Emitter(Writer):
 
         return TileValue(self.over(fold, chunked, scope, level, carried, step)[0], dims)
 
-    def is_chunked(self, fold: Fold, name: str, extent: Expr) -> bool:
+    def is_chunked(self, fold: Fold, name: str, extent: Expr, scope: Scope) -> bool:
         size = extent.constant()
-        return size is None or size > self.plan.sizes[fold, name]
+        return size is None or size > scope.plan.sizes[fold, name]
 
     def over(
         self,
@@ -305,9 +362,9 @@ class Emitter(Writer):
         for name, extent in fold.dims:
             if (name, extent) not in chunked:
                 size = self.number(extent, {}, 0)
-                states[name] = DimState(0, size, self.plan.sizes[fold, name], 0)
+                states[name] = DimState(0, size, scope.plan.sizes[fold, name], 0)
         bound = {name: (Expr.const(0), extent - 1) for name, extent in fold.dims}
-        inner = Scope(states, {**scope.ranges, **bound})
+        inner = replace(scope, dims=states, ranges={**scope.ranges, **bound})
         return self._nested(fold, list(chunked), inner, level, list(carried), step)
 
     def _nested(
@@ -322,10 +379,10 @@ class Emitter(Writer):
         if not chunked:
             return step(scope, carried, level)
         (name, extent), rest = chunked[0], chunked[1:]
-        whole = DimState(0, self.number(extent, {}, 0), self.plan.sizes[fold, name], 0)
+        whole = DimState(0, self.number(extent, {}, 0), scope.plan.sizes[fold, name], 0)
         with self.loop("reduction", whole.size, whole.capacity, level, carried) as loop:
             states = {**scope.dims, name: self.tile_of(whole, loop.induction, level + 1)}
-            inner, acc = Scope(states, scope.ranges), list(loop.carried_args)
+            inner, acc = replace(scope, dims=states), list(loop.carried_args)
             results = self._nested(fold, rest, inner, level + 1, acc, step)
             loop.body.block.add_op(lpu_kernel.YieldOp(*results))
         return list(loop.results)
@@ -378,7 +435,7 @@ class Emitter(Writer):
         ((name, extent),) = fold.dims
         value_type = fold.body.type
         carried: list[SSAValue] = []
-        chunked = [(name, extent)] if self.is_chunked(fold, name, extent) else []
+        chunked = [(name, extent)] if self.is_chunked(fold, name, extent, scope) else []
         if chunked:
             start = identity(fold.kind, value_type)
             carried = [
@@ -406,21 +463,20 @@ class Emitter(Writer):
     # --- scans ------------------------------------------------------------------------------
     def scan_start(self, fold: Fold, along: str, scope: Scope, level: int) -> SSAValue:
         """What a scan carries into its first tile."""
-        dims = self.sorted_dims(self.scan_dims(fold) - {along})
+        dims = self.sorted_dims(self.scan_dims(fold, scope) - {along})
         return self.fill(identity(fold.kind, fold.type), dims, scope, level, fold.type)
 
-    def scan_dims(self, fold: Fold) -> frozenset[str]:
+    def scan_dims(self, fold: Fold, scope: Scope) -> frozenset[str]:
         """A scan's dims among those of the nest; a scan of a scan runs along the same."""
-        return frozenset(self.scan_dim(name) for name in fold.free)
-
-    def scan_dim(self, name: str) -> str:
-        return name if name in self.order else self.plan.walk.scanned[0]
+        along = scope.plan.walk.scanned
+        return frozenset(name if name in self.order else along[0] for name in fold.free)
 
     def scan(self, fold: Fold, scope: Scope) -> TileValue:
         """The running fold along a dim of the nest, on from the tile before if there is one."""
         ((name, _),) = fold.dims
         state = scope.dims[fold.along]
-        inner = Scope({**scope.dims, name: state}, {**scope.ranges, name: scope.ranges[fold.along]})
+        ranges = {**scope.ranges, name: scope.ranges[fold.along]}
+        inner = replace(scope, dims={**scope.dims, name: state}, ranges=ranges)
         dims = self.sorted_dims(fold.free)
         axis, level = dims.index(fold.along), scope.level(dims)
         every = (*dims[:axis], name, *dims[axis + 1 :])
@@ -507,7 +563,7 @@ def _nameless(key: tuple[object, ...]) -> tuple[object, ...]:
     access, *rest = key
     assert isinstance(access, Access)
     axes = tuple((axis.extent, axis.stride) for axis in access.axes)
-    return (access.buffer, access.offset, axes, *rest)
+    return ("window", access.buffer, access.offset, axes, *rest)
 
 
 def used_cores(nest: Nest, plan: Plan, target: Target) -> int:

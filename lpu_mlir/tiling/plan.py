@@ -104,8 +104,10 @@ def strip_widening(node: Node) -> Node:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile that the nest needs: the dims it spans, its bytes per element, computed or moved."""
+    """A tile that the nest needs: of what, the dims it spans, its bytes per element, computed or
+    moved."""
 
+    node: Node
     dims: tuple[DimKey, ...]
     element_bytes: int
     computed: bool
@@ -210,7 +212,7 @@ class Needs:
                 self.need(tuple(scope[n] for n in sorted(factor.free)), factor, computed=True)
 
     def need(self, dims: tuple[DimKey, ...], node: Node, computed: bool) -> None:
-        self.tiles.append(Tile(dims, element_bytes(node.type), computed))
+        self.tiles.append(Tile(node, dims, element_bytes(node.type), computed))
 
 
 # --- the plan -----------------------------------------------------------------------------------
@@ -227,58 +229,112 @@ class Plan:
     walk: Walk
 
 
+@dataclass(frozen=True)
+class Part:
+    """A part of a nest, how it must be walked and the tiles that it needs."""
+
+    nest: Nest
+    walk: Walk
+    needs: Needs
+
+    @property
+    def dims(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.nest.dims)
+
+
+def make_part(nest: Nest, outs: Sequence[SSAValue], scalars: Scalars) -> Part:
+    """Raises NotImplementedError as `make_walk` does."""
+    return Part(nest, make_walk(nest, outs, scalars), Needs(nest, scalars, outs))
+
+
 @dataclass
 class Planner:
-    needs: Needs
+    """Sizes for all parts of one phase: what they have in common has one size."""
+
+    parts: Sequence[Part]
     target: Target
     hints: Mapping[str, int]
-    walk: Walk
+
+    def __post_init__(self) -> None:
+        self.extents: dict[DimKey, Expr] = {}
+        self.tiles: list[Tile] = []
+        counted: set[Tile] = set()
+        for part in self.parts:
+            self.extents.update(part.needs.extents)
+            # What several parts need is there once.
+            self.tiles += [tile for tile in part.needs.tiles if tile not in counted]
+            counted.update(part.needs.tiles)
+        self.shared = self.choose_shared()
 
     def likely(self, extent: Expr) -> int:
         return max(1, extent.evaluate(self.hints))
 
-    def choose_shared(self) -> str | None:
+    def widest(self, part: Part) -> str | None:
         """The dim with most work to divide; ties go to the outermost."""
         candidates = [
             (min(self.likely(extent), self.target.cores), -position, name)
-            for position, (name, extent) in enumerate(self.needs.nest.dims)
-            if name not in self.walk.sequential
+            for position, (name, extent) in enumerate(part.nest.dims)
+            if name not in part.walk.sequential
         ]
         return max(candidates)[2] if candidates else None
 
-    def whole(self, key: DimKey, shared: str | None) -> int:
+    def choose_shared(self) -> list[str | None]:
+        """The dim that the cores divide in each part.  A part that another one has all dims of
+        goes with that, so that what both need is made once."""
+        widest = [self.widest(part) for part in self.parts]
+        found = list(widest)
+        for i, part in enumerate(self.parts):
+            around = [j for j, other in enumerate(self.parts) if part.dims < other.dims]
+            if part.dims and around:
+                shared = widest[max(around, key=lambda j: len(self.parts[j].dims))]
+                found[i] = shared if shared in part.dims else None
+        return found
+
+    def per_core(self, name: str) -> int:
+        """The positions of a dim that one core has, if its extent is known."""
+        return max(1, ceil((self.extents[name].constant() or 0) / self.target.cores))
+
+    def whole(self, key: DimKey) -> int:
         """The largest tile worth having along a dim."""
-        extent = self.needs.extents[key]
+        extent = self.extents[key]
         size = extent.constant()
         if size is None:
-            size = min(SYMBOLIC_TILE, max(self.likely(extent), 64))
-            return size
-        return max(1, ceil(size / self.target.cores) if key == shared else size)
+            return min(SYMBOLIC_TILE, max(self.likely(extent), 64))
+        walked = [
+            shared
+            for part, shared in zip(self.parts, self.shared, strict=True)
+            if isinstance(key, str) and key in part.dims
+        ]
+        if isinstance(key, str) and all(shared == key for shared in walked):
+            return self.per_core(key)
+        return max(1, size)
 
     def bytes(self, tile: Tile, sizes: Mapping[DimKey, int]) -> int:
         return prod(sizes[dim] for dim in tile.dims) * tile.element_bytes
 
     def excess(self, sizes: Mapping[DimKey, int]) -> Tile | None:
         """A tile that is too large, if there is one."""
-        tiles = self.needs.tiles
         computed = max(
-            (t for t in tiles if t.computed), key=lambda t: self.bytes(t, sizes), default=None
+            (t for t in self.tiles if t.computed),
+            key=lambda t: self.bytes(t, sizes),
+            default=None,
         )
         if computed is not None and self.bytes(computed, sizes) > self.target.tile_bytes:
             return computed
         depth = self.target.channel_depth
-        live = sum(self.bytes(t, sizes) * (1 if t.computed else depth) for t in tiles)
+        live = sum(self.bytes(t, sizes) * (1 if t.computed else depth) for t in self.tiles)
         if live > self.target.sram_bytes:
-            return max(tiles, key=lambda t: self.bytes(t, sizes))
+            return max(self.tiles, key=lambda t: self.bytes(t, sizes))
         return None
 
     def shrink(self, sizes: dict[DimKey, int], tile: Tile) -> bool:
         """Halves one dim of a tile; False if none can be."""
+        whole = {name for part in self.parts for name in part.walk.whole}
         for wanted in (True, False):
             dims = [
                 dim
                 for dim in tile.dims
-                if sizes[dim] > 1 and isinstance(dim, str) == wanted and dim not in self.walk.whole
+                if sizes[dim] > 1 and isinstance(dim, str) == wanted and dim not in whole
             ]
             if dims:
                 largest = max(dims, key=lambda dim: sizes[dim])
@@ -289,65 +345,93 @@ class Planner:
 
     def keep_order(self, sizes: dict[DimKey, int]) -> None:
         """One position at a time outside an ordered dim that is in parts."""
-        in_parts = False
-        for name in reversed(self.walk.ordered):
-            if in_parts:
-                sizes[name] = 1
-            extent = self.needs.extents[name].constant()
-            in_parts |= extent is None or sizes[name] < extent
+        for part in self.parts:
+            in_parts = False
+            for name in reversed(part.walk.ordered):
+                if in_parts:
+                    sizes[name] = 1
+                extent = self.extents[name].constant()
+                in_parts |= extent is None or sizes[name] < extent
 
-    def trips(self, name: str, sizes: Mapping[DimKey, int], shared: str | None) -> int:
-        extent = self.likely(self.needs.extents[name])
-        part = ceil(extent / self.target.cores) if name == shared else extent
-        return ceil(part / sizes[name])
+    def choose_sizes(self) -> dict[DimKey, int] | None:
+        """Tile capacities of all dims; None if they do not fit, whatever they are."""
+        sizes = {key: self.whole(key) for key in self.extents}
+        self.keep_order(sizes)
+        while (tile := self.excess(sizes)) is not None:
+            if not self.shrink(sizes, tile):
+                return None if len(self.parts) > 1 else sizes
+        return sizes
 
-    def choose_order(self, sizes: Mapping[DimKey, int], shared: str | None) -> tuple[str, ...]:
+    def plan(self, part: Part, shared: str | None, sizes: Mapping[DimKey, int]) -> Plan:
+        own = dict(sizes)
+        if shared is not None and self.extents[shared].constant() is not None:
+            own[shared] = min(own[shared], self.per_core(shared))
+        for name in part.walk.whole:
+            if self.extents[name].constant() != own[name]:
+                raise NotImplementedError(
+                    f"scans along several dims, one of extent {self.extents[name]}"
+                )
+        order = LoopOrder(self, part, own, shared).choose()
+        return Plan(shared, own, order, part.walk)
+
+
+@dataclass(frozen=True)
+class LoopOrder:
+    """The order of the loops of one part, given the tile sizes."""
+
+    planner: Planner
+    part: Part
+    sizes: Mapping[DimKey, int]
+    shared: str | None
+
+    def trips(self, name: str) -> int:
+        extent = self.planner.likely(self.planner.extents[name])
+        part = ceil(extent / self.planner.target.cores) if name == self.shared else extent
+        return ceil(part / self.sizes[name])
+
+    def choose(self) -> tuple[str, ...]:
         """The loop order that moves fewest bytes, but for the dims that have their place."""
-        names = [name for name, _ in self.needs.nest.dims]
-        looped = [name for name in names if self.trips(name, sizes, shared) > 1]
+        names = [name for name, _ in self.part.nest.dims]
+        looped = [name for name in names if self.trips(name) > 1]
         order = [name for name in names if name not in looped]
-        order += looped if len(looped) > 4 else self.cheapest(looped, sizes, shared)
-        places = sorted(order.index(name) for name in self.walk.ordered)
-        for place, name in zip(places, self.walk.ordered, strict=True):
+        order += looped if len(looped) > 4 else self.cheapest(looped)
+        ordered = self.part.walk.ordered
+        places = sorted(order.index(name) for name in ordered)
+        for place, name in zip(places, ordered, strict=True):
             order[place] = name
         # A stable sort: what scans run along goes last.
-        return tuple(sorted(order, key=lambda name: name in self.walk.scanned))
+        return tuple(sorted(order, key=lambda name: name in self.part.walk.scanned))
 
-    def cheapest(
-        self, looped: Sequence[str], sizes: Mapping[DimKey, int], shared: str | None
-    ) -> tuple[str, ...]:
+    def cheapest(self, looped: Sequence[str]) -> tuple[str, ...]:
         """The permutation of some loops that moves fewest bytes: all loops from the outermost to
         the last that a load depends on repeat it."""
-        loads = [tile for tile in self.needs.tiles if not tile.computed]
+        loads = [tile for tile in self.part.needs.tiles if not tile.computed]
 
         def moved(order: Sequence[str]) -> int:
             total = 0
             for load in loads:
                 last = max((i for i, n in enumerate(order) if n in load.dims), default=-1)
-                repeats = prod(self.trips(n, sizes, shared) for n in order[: last + 1])
-                total += repeats * self.bytes(load, sizes)
+                repeats = prod(self.trips(n) for n in order[: last + 1])
+                total += repeats * self.planner.bytes(load, self.sizes)
             return total
 
         return min(permutations(looped), key=moved)
 
 
-def make_plan(needs: Needs, target: Target, hints: Mapping[str, int], walk: Walk) -> Plan:
+def make_plans(
+    parts: Sequence[Part], target: Target, hints: Mapping[str, int]
+) -> list[Plan] | None:
     """
-    Cores, tile sizes and loop order for a nest.
+    Cores, tile sizes and loop order for parts in one phase; None if they do not fit SRAM together.
 
     Raises NotImplementedError where dims that must be in one tile have no known or a too large
     extent.
     """
-    planner = Planner(needs, target, hints, walk)
-    shared = planner.choose_shared()
-    sizes: dict[DimKey, int] = {key: planner.whole(key, shared) for key in needs.extents}
-    planner.keep_order(sizes)
-    while (tile := planner.excess(sizes)) is not None:
-        if not planner.shrink(sizes, tile):
-            break
-    for name in walk.whole:
-        if needs.extents[name].constant() != sizes[name]:
-            raise NotImplementedError(
-                f"scans along several dims, one of extent {needs.extents[name]}"
-            )
-    return Plan(shared, sizes, planner.choose_order(sizes, shared), walk)
+    planner = Planner(parts, target, hints)
+    sizes = planner.choose_sizes()
+    if sizes is None:
+        return None
+    return [
+        planner.plan(part, shared, sizes)
+        for part, shared in zip(parts, planner.shared, strict=True)
+    ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from xdsl.dialects.builtin import f32, f64
 
@@ -225,3 +226,22 @@ def cut_to_known(nest: Nest, scalars: Scalars) -> Sequence[Nest]:
     scalars.ranges.update(nest.ranges())
     nest = widen_scans(nest, scalars)
     return [make_affine(part, scalars) for part in split_pieces(nest, scalars)]
+
+
+def distinguish(parts: Sequence[Nest], scalars: Scalars) -> list[Nest]:
+    """The parts with other names for dims whose name stands for another extent in an earlier one:
+    the pieces of a dim are of different lengths."""
+    extents: dict[str, Expr] = {}
+    found: list[Nest] = []
+    for part in parts:
+        names: dict[str, Expr] = {}
+        dims: list[Dim] = []
+        taken = {name for name, _ in part.dims}
+        for name, extent in part.dims:
+            if extents.get(name, extent) != extent:
+                fresh = next(n for i in count() if (n := f"d{i}") not in {*extents, *taken})
+                names[name], name = Expr.name(fresh), fresh
+            extents[name] = extent
+            dims.append((name, extent))
+        found.append(replace(part, dims=tuple(dims)).rewrite(scalars, names) if names else part)
+    return found

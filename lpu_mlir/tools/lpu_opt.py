@@ -1,16 +1,60 @@
 """``lpu-opt``: reads IR, applies passes, writes IR. xDSL's driver with our dialects and passes."""
 
+import argparse
+import re
 import sys
+import textwrap
 from collections.abc import Sequence
+from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.utils.exceptions import DiagnosticException, ParseError
+from xdsl.universe import Universe
+from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from lpu_mlir.dialects import get_all_dialects
 from lpu_mlir.transforms import get_all_passes
 from lpu_mlir.transforms.verify_dominance import check_dominance
+
+AT_FAULT = (ArgSpecParseError, DiagnosticException, ParseError)
+"""What xDSL raises for a wrong input, pipeline, or use of a pass."""
+
+
+class UsageError(Exception):
+    """What the command line asks for does not exist."""
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """The passes at the end; they are imported only then, for what their docstrings say."""
+
+    _complete = False
+
+    def add_argument(self, action: argparse.Action) -> None:
+        self._complete = True
+        if action.dest == "passes":
+            action.help = "passes with a comma between them; options in braces: outline,dce"
+        super().add_argument(action)
+
+    def format_help(self) -> str:
+        text = super().format_help()
+        return f"{text}\n{describe_passes()}\n" if self._complete else text
+
+
+def describe_passes() -> str:
+    """Our passes with the first sentence of their docstrings, and the names of xDSL's."""
+    ours = get_all_passes()
+    width = max(map(len, ours)) + 2
+    lines = ["passes of lpu_mlir:"]
+    for name, get in sorted(ours.items()):
+        documentation = " ".join((get().__doc__ or "").split())
+        summary = re.split(r"(?<=\.) ", documentation)[0]
+        said = textwrap.wrap(summary, 98 - width)
+        lines.append(f"  {name:{width}}{said[0]}")
+        lines += [" " * (width + 2) + line for line in said[1:]]
+    theirs = sorted(Universe.get_multiverse().all_passes.keys() - ours.keys())
+    lines += ["", "passes of xDSL:", *textwrap.wrap(", ".join(theirs), 98, break_on_hyphens=False)]
+    return "\n".join(lines)
 
 
 class LpuOptMain(xDSLOptMain):
@@ -21,6 +65,23 @@ class LpuOptMain(xDSLOptMain):
 
     def __init__(self, args: Sequence[str] | None = None):
         super().__init__(description="LPU modular optimizer driver", args=args)
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        super().register_all_arguments(arg_parser)
+        arg_parser.prog = "lpu-opt"
+        arg_parser.formatter_class = _HelpFormatter
+
+    def get_input_stream(self) -> tuple[IO[bytes], str]:
+        """Standard input is taken for `-`, too."""
+        if self.args.input_file == "-":
+            return sys.stdin.buffer, "mlir"
+        return super().get_input_stream()
+
+    def prepare_input(self) -> tuple[list[tuple[IO[bytes], int]], str]:
+        try:
+            return super().prepare_input()
+        except ValueError as error:  # the file's extension
+            raise UsageError(f"{self.args.input_file}: {error}") from error
 
     def register_all_dialects(self) -> None:
         super().register_all_dialects()
@@ -34,7 +95,10 @@ class LpuOptMain(xDSLOptMain):
         self.available_passes.update(get_all_passes())
 
     def setup_pipeline(self) -> None:
-        super().setup_pipeline()
+        try:
+            super().setup_pipeline()
+        except ValueError as error:  # an unknown pass, or an unknown option of one
+            raise UsageError(f"-p {self.args.passes}: {error}") from error
         verify_and_report = self.pipeline.callback
         assert verify_and_report is not None
 
@@ -52,7 +116,7 @@ def main() -> int:
     """Run the driver on the command line's arguments; 1 if the input or a pass is at fault."""
     try:
         LpuOptMain().run()
-    except (DiagnosticException, ParseError) as error:
+    except (*AT_FAULT, UsageError, OSError) as error:
         print(error, *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         return 1
     return 0

@@ -70,23 +70,29 @@ class Order:
                 continue
             yield top_level(user, self.block)
 
-    def is_free(self, tensor: SSAValue, writer: Operation) -> bool:
-        """Whether `writer` may destroy the tensor: nobody reads it later, nor `writer` elsewhere
-        than at the element it stores."""
+    def is_free(self, tensor: SSAValue, result: SSAValue) -> bool:
+        """Whether the operation that makes `result` may destroy the tensor with it: nobody reads
+        it later, nor the operation itself elsewhere than at the element it stores."""
+        writer = result.owner
+        assert isinstance(writer, Operation)
         here = self.position[writer]
         last = max((self.position[op] for op in self.readers(tensor, writer)), default=-1)
         if last < here:
             return True
-        return last == here and isinstance(writer, NestOp) and reads_in_step(writer, tensor)
+        if last > here or not isinstance(writer, NestOp):
+            return False
+        return reads_in_step(writer, tensor, writer.outs[_position(result)])
 
 
-def reads_in_step(nest: NestOp, tensor: SSAValue) -> bool:
-    """Whether a nest reads `tensor` only at the element that it stores."""
-    stores = [op for op in nest.body.block.ops if isinstance(op, StoreOp)]
-    for op in nest.body.walk():
+def reads_in_step(nest: NestOp, tensor: SSAValue, out: SSAValue) -> bool:
+    """Whether a nest reads `tensor` only at the element of `out` that it stores then."""
+    inside = list(nest.body.walk())
+    stores = [op for op in inside if isinstance(op, StoreOp) and op.target is out]
+    for op in inside:
         if not isinstance(op, LoadOp) or op.target is not tensor:
             continue
-        if op.indirect or op.parent_op() is not nest:
+        # Another part runs on other cores; a fold reads more than one element.
+        if op.indirect or any(op.parent is not store.parent for store in stores):
             return False
         if any(store.indirect or store.index != op.index for store in stores):
             return False
@@ -105,6 +111,11 @@ def _position(result: SSAValue) -> int:
     """Which result of its operation a value is."""
     assert isinstance(result, OpResult)
     return result.index
+
+
+def is_final(result: SSAValue) -> bool:
+    """Whether a value is needed at the end of its function only."""
+    return all(isinstance(use.operation, WriteBackOp | func.ReturnOp) for use in result.uses)
 
 
 def chain_end(value: SSAValue) -> SSAValue:
@@ -197,17 +208,22 @@ class Bufferization:
 
     # --- choosing destinations ---
     def sink_written(self) -> None:
-        """Moves a nest whose result only goes back to an argument behind the argument's reads."""
+        """Moves a nest whose results are only needed at the end, for an argument that holds one of
+        them then, behind the argument's reads."""
         moved: set[SSAValue] = set()
-        for target, value in self.written.items():
+        seen: set[NestOp] = set()
+        for value in self.written.values():
             nest = value.owner
-            if not isinstance(nest, NestOp) or len(nest.outputs) != 1 or not value.has_one_use():
+            if not isinstance(nest, NestOp) or nest in seen:
                 continue
-            if is_fresh(nest.outs[0]) and not reads(nest) & moved:
+            seen.add(nest)
+            if not all(is_fresh(out) for out in nest.outs) or reads(nest) & moved:
+                continue
+            if all(is_final(result) for result in nest.outputs):
                 nest.detach()
                 assert self.old.last_op is not None
                 self.old.insert_op_before(nest, self.old.last_op)
-                moved.add(target)
+                moved |= {target for target, v in self.written.items() if v.owner is nest}
 
     def choose(self) -> None:
         """Chooses the buffer of every value that has to be in a given one."""
@@ -224,17 +240,17 @@ class Bufferization:
         }
         """Values that are to be returned -> the types of their buffers."""
 
-    def overwrites(self, nest: NestOp, tensor: SSAValue) -> bool:
-        """Whether a nest stores into the buffer of `tensor`, an operand of its outs."""
+    def overwrites(self, tensor: SSAValue, result: SSAValue) -> bool:
+        """Whether a nest makes `result` in the buffer of `tensor`, its operand in outs."""
         if isinstance(tensor.owner, Block) and self.written.get(tensor) is not chain_end(tensor):
             return False
-        return self.order.is_free(tensor, nest)
+        return self.order.is_free(tensor, result)
 
     def chain_start(self, value: SSAValue) -> SSAValue:
         """The value whose buffer a chain of nests, each in place, makes into that of `value`."""
         while isinstance(value.owner, NestOp):
             out = value.owner.operands[_position(value)]
-            if is_fresh(out) or not self.overwrites(value.owner, out):
+            if is_fresh(out) or not self.overwrites(out, value):
                 break
             value = out
         return value
@@ -248,7 +264,7 @@ class Bufferization:
             return False
         if isinstance(first.owner, func.CallOp) and buffer.type != _memref(first.type, None):
             return False  # functions other than @main give dense results
-        if holds is not None and not self.order.is_free(holds, first.owner):
+        if holds is not None and not self.order.is_free(holds, first):
             return False
         self.buffers[first] = buffer
         return True
@@ -304,9 +320,9 @@ class Bufferization:
         self.block.add_op(op)
         return op.output
 
-    def destination(self, nest: NestOp, out: SSAValue, result: SSAValue) -> SSAValue:
+    def destination(self, out: SSAValue, result: SSAValue) -> SSAValue:
         """The buffer that a nest stores into, holding the old elements it does not store."""
-        if not is_fresh(out) and self.overwrites(nest, out):
+        if not is_fresh(out) and self.overwrites(out, result):
             return self.buffers[out]
         buffer = self.buffers.get(result)
         if buffer is None:
@@ -317,7 +333,7 @@ class Bufferization:
 
     def rebuild_nest(self, nest: NestOp) -> None:
         outs = [
-            self.destination(nest, out, result)
+            self.destination(out, result)
             for out, result in zip(nest.outs, nest.outputs, strict=True)
         ]
         targets = dict(zip(nest.outs, outs, strict=True))

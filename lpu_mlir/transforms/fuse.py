@@ -15,7 +15,7 @@ from math import prod
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -23,7 +23,7 @@ from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
 from lpu_mlir.dialects.lpu import element_bytes, element_type, extents, symbol_ranges, symbols
 from lpu_mlir.dialects.lpu_loop import NestOp
-from lpu_mlir.nests.nest import Nest, read, write_body
+from lpu_mlir.nests.nest import Nest, read_parts, write_body
 from lpu_mlir.nests.scalar import Fold, Load, Node, Op, Pieces, Scalars, as_contraction, is_dim
 
 LOG = logging.getLogger("lpu_mlir.fuse")
@@ -223,12 +223,23 @@ def join(made: Definition, tensor: SSAValue, consumer: Nest, scalars: Scalars) -
 # --- the pass -----------------------------------------------------------------------------------
 
 
+def nest_of(load: Operation) -> NestOp:
+    """The nest that a load is in."""
+    while not isinstance(load, NestOp):
+        parent = load.parent_op()
+        assert parent is not None
+        load = parent
+    return load
+
+
 class Fusion:
     """All nests of one block as expressions, and who reads what."""
 
     def __init__(self, block: Block, scalars: Scalars, policy: Policy):
         self.scalars, self.policy = scalars, policy
-        self.nests = {op: read(op, scalars) for op in block.ops if isinstance(op, NestOp)}
+        nests = {op: read_parts(op, scalars) for op in block.ops if isinstance(op, NestOp)}
+        self.nests = {op: parts[0] for op, parts in nests.items() if len(parts) == 1}
+        self.in_parts = nests.keys() - self.nests.keys()
         self.readers: dict[SSAValue, dict[NestOp, None]] = {}
         self.changed: dict[NestOp, None] = {}
         for op in self.nests:
@@ -278,6 +289,8 @@ class Fusion:
             return "it is written in parts"
         if not all(isinstance(use.operation, lpu_loop.LoadOp) for use in tensor.uses):
             return "it is needed as a tensor"
+        if self.in_parts and any(nest_of(u.operation) in self.in_parts for u in tensor.uses):
+            return "a nest in parts reads it"
         readers = list(self.readers.get(tensor, ()))
         if not readers:
             return "nobody reads it"
@@ -292,7 +305,7 @@ class Fusion:
 
     def rewrite(self, op: NestOp) -> None:
         """Gives the operation its new body; the operation stays, for others name its result."""
-        body = write_body(self.nests[op], list(op.outs))
+        _, body = write_body([self.nests[op]], list(op.outs))
         op.detach_region(0).drop_all_references()
         op.add_region(body)
 

@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 
 from lpu_mlir.dialects import lpu_graph, lpu_loop
 from lpu_mlir.dialects.expr import Expr, Range, contiguous_strides, product, simplify
+from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import (
     HostCallOp,
     element_type,
@@ -419,7 +420,7 @@ class Lowering:
         """A nest that stores `value` at every point of a new tensor."""
         empty = lpu_loop.EmptyOp(shape, element_type(op.results[0].type))
         dims, point = self.point(shape)
-        body = Body(self.scalars, self.views, _location(op))
+        body = Body(self.scalars, self.views, describe_location(op.location))
         store = Store("replace", 0, point, (), value(body, point))
         nest = write(Nest(dims, (store,), tuple(body.checks)), [empty.output])
         nest.location = op.location
@@ -428,7 +429,7 @@ class Lowering:
 
     def scatter(self, op: lpu_graph.ScatterOp) -> None:
         dims, point = self.point(extents(op.updates.type))
-        body = Body(self.scalars, self.views, _location(op))
+        body = Body(self.scalars, self.views, describe_location(op.location))
         where, indices = _indexed(op, body, point)
         value = body.load(op.updates, point)
         kind = op.kind.data
@@ -457,12 +458,6 @@ class Lowering:
         self.block.add_op(new)
         for old, result in zip(op.results, new.results, strict=True):
             self.views[old] = View.of(result)
-
-
-def _location(op: Operation) -> str:
-    """The user's source line, for messages; empty when unknown."""
-    text = str(op.location)
-    return text.removeprefix("loc(").removesuffix(")") if "unknown" not in text else ""
 
 
 def lower_function(function: func.FuncOp) -> None:

@@ -6,7 +6,7 @@ Each nest becomes a kernel and a launch on views of its buffers.  The work is in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -22,11 +22,11 @@ from lpu_mlir.dialects.lpu import extents, strides, symbol_ranges, symbols
 from lpu_mlir.dialects.lpu_host import LaunchOp, ViewOp
 from lpu_mlir.dialects.lpu_loop import NestOp
 from lpu_mlir.model.target import Target, get_target
-from lpu_mlir.nests.nest import Nest, read
+from lpu_mlir.nests.nest import Nest, read_parts
 from lpu_mlir.nests.scalar import Scalars
 from lpu_mlir.tiling.emit import Emitter, used_cores
-from lpu_mlir.tiling.plan import Needs, Plan, make_plan, make_walk, require_order
-from lpu_mlir.tiling.split import cut_to_known
+from lpu_mlir.tiling.plan import Part, Plan, make_part, make_plans, require_order
+from lpu_mlir.tiling.split import cut_to_known, distinguish
 from lpu_mlir.tiling.writer import KernelArguments
 from lpu_mlir.transforms.verify_level import check_level
 
@@ -59,31 +59,43 @@ class KernelLowering:
     def kernel(self, op: NestOp, name: str) -> lpu_kernel.KernelOp:
         scalars = Scalars(dict(symbol_ranges(self.function)))
         outs = list(op.outs)
-        nest = read(op, scalars)
-        require_order(nest, outs, scalars)
-        parts = cut_to_known(nest, scalars)
-        # Channels keep their place for the whole phase, whichever part they belong to.
-        share = replace(self.target, sram_bytes=self.target.sram_bytes // max(1, len(parts)))
-        plans = [self.plan(part, outs, scalars, share) for part in parts]
+        parts = self.parts(op, scalars)
+        phases = self.phases(parts)
         cores = max(
-            (used_cores(n, p, self.target) for n, p in zip(parts, plans, strict=True)), default=1
+            (used_cores(nest, plan, self.target) for phase in phases for nest, plan in phase),
+            default=1,
         )
         kernel = lpu_kernel.KernelOp(name, [], cores, [])
-        phase = lpu_kernel.PhaseOp()
-        kernel.body.block.add_op(phase)
         arguments = KernelArguments(kernel.body.block)
-        for part, plan in zip(parts, plans, strict=True):
-            scalars.ranges.update(part.ranges())
-            Emitter(part, plan, scalars, self.target, outs, phase, cores, arguments).run()
+        for planned in phases:
+            phase = lpu_kernel.PhaseOp()
+            kernel.body.block.add_op(phase)
+            Emitter(planned, scalars, self.target, outs, phase, cores, arguments).run()
         modes = [StringAttr(arguments.modes[access]) for access in arguments.views]
         kernel.access = ArrayAttr(modes)
         kernel.location = op.location
         self.launch(op, kernel, arguments)
         return kernel
 
-    def plan(self, nest: Nest, outs: Sequence[SSAValue], scalars: Scalars, target: Target) -> Plan:
-        walk = make_walk(nest, outs, scalars)
-        return make_plan(Needs(nest, scalars, outs), target, self.hints(), walk)
+    def parts(self, op: NestOp, scalars: Scalars) -> list[Part]:
+        """The parts of a nest, cut until all is known, each dim with a name of its own."""
+        outs = list(op.outs)
+        cut: list[Nest] = []
+        for nest in read_parts(op, scalars):
+            require_order(nest, outs, scalars)
+            cut += cut_to_known(nest, scalars)
+        named = distinguish(cut, scalars)
+        for nest in named:
+            scalars.ranges.update(nest.ranges())
+        return [make_part(nest, outs, scalars) for nest in named]
+
+    def phases(self, parts: Sequence[Part]) -> list[list[tuple[Nest, Plan]]]:
+        """Plans for the parts in one phase, for channels keep their place for the whole of it; in
+        a phase for each where they do not fit together."""
+        plans = make_plans(parts, self.target, self.hints())
+        if plans is not None:
+            return [[(part.nest, plan) for part, plan in zip(parts, plans, strict=True)]]
+        return [phase for part in parts for phase in self.phases([part])]
 
     def launch(self, op: NestOp, kernel: lpu_kernel.KernelOp, arguments: KernelArguments) -> None:
         views: list[SSAValue] = []
@@ -143,7 +155,10 @@ class LoopToKernelPass(ModulePass):
     """A name of `model.target.TARGETS`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = get_target(self.target)
+        try:
+            target = get_target(self.target)
+        except ValueError as error:
+            raise PassFailedException(str(error)) from error
         for function in list(op.ops):
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 kernels = KernelLowering(function, target).run()

@@ -22,7 +22,7 @@ from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import symbol_ranges, symbols
 from lpu_mlir.dialects.lpu_loop import Dim, NestOp
-from lpu_mlir.nests.nest import Nest, Store, read, write, write_body
+from lpu_mlir.nests.nest import Nest, Store, read_parts, write, write_body
 from lpu_mlir.nests.pointwise import pointwise
 from lpu_mlir.nests.scalar import Fold, Node, Pieces, Scalars, walk
 
@@ -83,11 +83,12 @@ class Splitter:
 
     # --- how ---
     def run(self, op: NestOp) -> None:
-        nest, changed = read(op, self.scalars), False
-        while (fold := self.candidate(nest)) is not None:
-            nest, changed = self.split(op, nest, fold), True
+        parts, changed = list(read_parts(op, self.scalars)), False
+        for i in range(len(parts)):
+            while (fold := self.candidate(parts[i])) is not None:
+                parts[i], changed = self.split(op, parts[i], fold), True
         if changed:
-            body = write_body(nest, list(op.outs))
+            _, body = write_body(parts, list(op.outs))
             op.detach_region(0).drop_all_references()
             op.add_region(body)
 

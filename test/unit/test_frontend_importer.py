@@ -18,6 +18,7 @@ from xdsl.dialects.func import Func
 from xdsl.parser import Parser
 
 from lpu_mlir.dialects.expr import Expr, nesting
+from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import Lpu, symbols, tensor_type
 from lpu_mlir.dialects.lpu_graph import LpuGraph, WriteBackOp
 from lpu_mlir.frontend import (
@@ -199,6 +200,23 @@ def test_operations_know_the_line_that_caused_them():
     assert all(isinstance(location, FileLineColLoc) for location in locations)
     assert [location.line.data for location in locations] == [first + 1, first + 2]
     assert locations[0].filename.data == __file__
+
+
+def first_location(function, *inputs) -> str:
+    graphs: list[ImportedGraph] = []
+    torch._dynamo.reset()
+    compiled(function, graphs)(*inputs)
+    return describe_location(graphs[0].func.body.block.first_op.location)
+
+
+def test_where_dynamo_saw_no_line_the_function_is_named():
+    assert first_location(torch.sort, X) == "function sort"
+    assert first_location(torch.nn.functional.softmax, X, -1) == "function softmax"
+
+
+def test_where_dynamo_saw_no_line_the_module_is_named():
+    model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Softmax(-1))
+    assert first_location(model, X) == "fn.0 (ReLU)"
 
 
 def test_the_text_of_a_module_parses_to_itself():

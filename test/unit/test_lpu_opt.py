@@ -1,5 +1,6 @@
 """The driver, and what the packages that pass developers use import."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,8 @@ from lpu_mlir.transforms import get_all_passes
 from lpu_mlir.transforms.verify_dominance import check_dominance
 from lpu_mlir.transforms.verify_level import check_level
 from lpu_mlir.universe import LPU_UNIVERSE
+
+ROOT = Path(__file__).parents[2]
 
 USE_BEFORE_DEFINITION = """
 func.func @late() {
@@ -61,9 +64,8 @@ for get in (*get_all_dialects().values(), *get_all_passes().values()):
     get()
 print("torch" in sys.modules)
 """
-    root = Path(__file__).parents[2]
     run = subprocess.run(
-        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert run.stdout == "False\n"
 
@@ -92,6 +94,48 @@ def test_main_reports_errors_on_stderr(
     assert "does not dominate this use" in output.err
     # The note: the program, with the message beside the operation.
     assert "builtin.module" in output.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-p", "fuze", "docs/linear.mlir"], r"-p fuze: Unrecognized passes: \['fuze'\]"),
+        (["-p", "fuse{x=1}", "docs/linear.mlir"], r'arguments \["x"\] not found in .*launch_bytes'),
+        (["-p", "fuse{", "docs/linear.mlir"], "Expected argument name"),
+        (["-p", "loop-to-kernel{target=x}", "docs/linear.mlir"], "unknown target 'x', expected"),
+        (["none.mlir"], "No such file or directory: 'none.mlir'"),
+        (["README.md"], "README.md: Unrecognized file extension 'md'"),
+    ],
+)
+def test_what_the_user_gets_wrong_is_one_message(
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["lpu-opt", *arguments])
+    assert main() == 1
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_a_dash_is_standard_input():
+    command = [sys.executable, "-m", "lpu_mlir.tools.lpu_opt", "-"]
+    run = subprocess.run(
+        command, cwd=ROOT, input=b"func.func @f() { func.return }", capture_output=True, check=True
+    )
+    assert b"func.func @f()" in run.stdout
+
+
+def test_help_says_what_our_passes_do(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as exit:
+        LpuOptMain(["--help"])
+    assert exit.value.code == 0
+    ours, theirs = capsys.readouterr().out.split("passes of xDSL:")
+    for name in get_all_passes():
+        assert re.search(rf"^  {name} +[A-Z]", ours, re.M)
+        assert f" {name}," not in theirs
+    assert "canonicalize," in theirs
 
 
 def test_isolated_operations_see_nothing_from_outside():

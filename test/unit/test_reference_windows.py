@@ -283,7 +283,7 @@ def test_scalars_in_memory() -> None:
 
 def test_errors_name_the_source_line() -> None:
     text = COPY.replace("-> !t<8x8xf32>", '-> !t<8x8xf32> loc("model.py":12:3)')
-    with pytest.raises(OutOfBoundsError, match=r'load \(%t\) at loc\("model.py":12:3\): window'):
+    with pytest.raises(OutOfBoundsError, match=r"load \(%t\) at model.py:12:3: window"):
         launch(text, torch.zeros(6, 8), torch.zeros(8, 8), 7, 0, 1, 1)
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import lpu_mlir
+from lpu_mlir.report import MOST_KERNELS, KernelReport, _kernel_table
 
 
 def scaled_relu(x: torch.Tensor) -> torch.Tensor:
@@ -90,6 +91,20 @@ def test_no_such_stage():
     report = lpu_mlir.explain(scaled_relu)(torch.ones(2))
     with pytest.raises(KeyError, match="no stage 'fused', expected one of import, outline"):
         report.ir("fused")
+
+
+def test_many_kernels_are_summed_up():
+    kernels = [KernelReport(f"k{i}", 1, 10 * i, i) for i in range(40)]
+    heading, *rows = _kernel_table(kernels)
+    assert len(rows) == MOST_KERNELS
+    assert rows[0].split() == ["k39", "1", "390", "39"]
+    assert rows[-1].split() == ["25", "others", "25", "3,000", "300"]
+    assert len(heading) == len(rows[0])
+
+
+def test_repr_is_short():
+    report = lpu_mlir.explain(scaled_relu)(torch.ones(2))
+    assert repr(report) == "<Report: 1 graph, 1 launches>"
 
 
 def test_json():

@@ -16,6 +16,9 @@ memrefs) that the stores go to; a result is its `outs` operand with the stores a
       }
       lpu_loop.store "replace" %0, %e[d0, d1] : f32, tensor<3x64xf32>
     } -> tensor<3x64xf32>
+
+A nest may have several destinations, and parts with dims of their own (`over`); what it loads is
+what was there before any of its stores.
 """
 
 from xdsl.ir import Dialect
@@ -38,6 +41,8 @@ from lpu_mlir.dialects.lpu_loop.nest import (
     LoadOp,
     NestEffect,
     NestOp,
+    OverOp,
+    ParallelOp,
     StoreOp,
     WriteBackOp,
 )
@@ -57,6 +62,7 @@ LpuLoop = Dialect(
         EmptyOp,
         WriteBackOp,
         NestOp,
+        OverOp,
         LoadOp,
         StoreOp,
         IndexOp,
@@ -88,6 +94,8 @@ __all__ = [
     "LpuLoop",
     "NestEffect",
     "NestOp",
+    "OverOp",
+    "ParallelOp",
     "PiecesOp",
     "RegionOverDims",
     "ScanOp",

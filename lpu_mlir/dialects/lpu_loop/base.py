@@ -113,10 +113,12 @@ class LoopOp(IRDLOperation):
 
 
 class DimsOp(LoopOp):
-    """An operation that has dims: a nest, or what combines a scalar over further ones."""
+    """An operation that has dims: a nest or a part of one, or what combines a scalar over some."""
 
     OUTERMOST: ClassVar = False
     """Whether it is the nest itself."""
+    PARALLEL: ClassVar = False
+    """Whether its body runs for every point: a nest or a part of one."""
 
     dims = prop_def(DimsAttr)
 

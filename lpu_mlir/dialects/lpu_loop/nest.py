@@ -109,11 +109,27 @@ class WriteBackOp(LoopOp):
         )
 
 
+class ParallelOp(DimsOp):
+    """Shared by a nest and its parts: dims for whose points a body runs."""
+
+    PARALLEL: ClassVar = True
+
+    body = region_def("single_block")
+
+    def verify_body(self) -> None:
+        """The body is values and checks, then stores and parts."""
+        self.expect_dims(self.dims.data, "d", ())
+        self.expect(not self.body.block.args, "the body takes no arguments")
+        ends = [isinstance(op, StoreOp | OverOp) for op in self.body.block.ops]
+        self.expect(ends == sorted(ends), "stores and parts must come last")
+
+
 @irdl_op_definition
-class NestOp(DimsOp):
+class NestOp(ParallelOp):
     """Runs its body for every point of `dims`; see the module for an example.
 
-    With tensors it has one result for each `outs` operand; with memrefs none.
+    With tensors it has one result for each `outs` operand; with memrefs none.  The body is values
+    and checks, then stores and parts (`over`): at each point, loads come before stores.
     """
 
     OUTERMOST: ClassVar = True
@@ -121,7 +137,6 @@ class NestOp(DimsOp):
     name = "lpu_loop.nest"
     outs = var_operand_def(TensorType | MemRefType)
     outputs = var_result_def(TensorType)
-    body = region_def("single_block")
     traits = traits_def(NoTerminator(), NestEffect())
 
     def __init__(
@@ -140,8 +155,7 @@ class NestOp(DimsOp):
         )
 
     def verify_(self) -> None:
-        self.expect_dims(self.dims.data, "d", ())
-        self.expect(not self.body.block.args, "the body takes no arguments")
+        self.verify_body()
         self.expect(len(set(self.outs)) == len(self.outs), "the operands in outs must differ")
         on_tensors = all(isinstance(out.type, TensorType) for out in self.outs)
         on_memrefs = all(isinstance(out.type, MemRefType) for out in self.outs)
@@ -151,6 +165,8 @@ class NestOp(DimsOp):
             [r.type for r in self.outputs] == expected,
             "needs one result for each tensor in outs and none for memrefs",
         )
+        names = [n for op in self.walk() if isinstance(op, ParallelOp) for n, _ in op.dims.data]
+        self.expect(len(set(names)) == len(names), f"dims {names} of the parts are not distinct")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -190,6 +206,44 @@ class NestOp(DimsOp):
         if attributes is not None:
             nest.attributes.update(attributes.data)
         return nest
+
+
+@irdl_op_definition
+class OverOp(ParallelOp):
+    """A part of a nest: runs its body for every point of further parallel dims.
+
+    So the stores of one nest can have different dims; what depends on the dims around only is
+    there once, for all parts.  Parts are independent: none reads what another stores.
+
+    %q, %k = lpu_loop.nest [d0 = 5] outs(%e, %f : tensor<5x576xf32>, tensor<5x192xf32>) {
+      %0 = …
+      lpu_loop.over [d1 = 576] { …; lpu_loop.store "replace" %1, %e[d0, d1] : f32, … }
+      lpu_loop.over [d2 = 192] { …; lpu_loop.store "replace" %2, %f[d0, d2] : f32, … }
+    } -> tensor<5x576xf32>, tensor<5x192xf32>
+    """
+
+    name = "lpu_loop.over"
+    traits = traits_def(NoTerminator(), MemoryWriteEffect())
+
+    def __init__(self, dims: Sequence[Dim], body: Region):
+        super().__init__(properties={"dims": DimsAttr(tuple(dims))}, regions=[body])
+
+    def verify_(self) -> None:
+        parent = self.parent_op()
+        inside = isinstance(parent, DimsOp) and parent.PARALLEL
+        self.expect(inside, "must stand directly in a nest or a part of one")
+        self.expect(len(self.dims.data) > 0, "needs a dim")
+        self.verify_body()
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_dims(printer, self.dims.data)
+        printer.print_string(" ")
+        printer.print_region(self.body)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> OverOp:
+        return OverOp(parse_dims(parser), parser.parse_region())
 
 
 def _parse_access(parser: Parser) -> tuple[tuple[Expr, ...], Sequence[SSAValue]]:
@@ -295,6 +349,8 @@ class StoreOp(AccessOp):
         expected = scalar_type(element_type(self.target.type))
         self.expect(self.value.type == expected, f"stores {self.value.type}, expected {expected}")
         nest = self.parent_op()
+        while isinstance(nest, OverOp):
+            nest = nest.parent_op()
         inside = isinstance(nest, NestOp) and self.target in nest.outs
         self.expect(inside, "must stand directly in a nest that has its target in outs")
 

@@ -278,5 +278,5 @@ class CheckOp(LoopOp):
     def verify_(self) -> None:
         self.expect_kind(self.error.data, CHECKS)
         parent = self.parent_op()
-        inside = isinstance(parent, DimsOp) and parent.OUTERMOST
-        self.expect(inside, "must stand directly in a nest")
+        inside = isinstance(parent, DimsOp) and parent.PARALLEL
+        self.expect(inside, "must stand directly in a nest or a part of one")

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, MemRefType
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType
 from xdsl.ir import Operation, Region, SSAValue
 
+from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu_kernel import ChannelOp, ForOp, Index, KernelOp, ReceiveOp, TileType
 from lpu_mlir.dialects.lpu_kernel.core_dependence import core_dependent_values
 from lpu_mlir.interpreter.reference.errors import ExtentError, SramClobberedError
@@ -54,8 +55,8 @@ class Scope:
         """How errors name an operation."""
         hints = [f"%{value.name_hint}" for value in op.results if value.name_hint]
         result = f" ({', '.join(hints)})" if hints else ""
-        known = isinstance(op.location, FileLineColLoc)
-        source = f" at {op.location}" if known else ""
+        where = describe_location(op.location)
+        source = f" at {where}" if where else ""
         return f"kernel @{self.kernel.sym_name.data}: {op.name}{result}{source}"
 
     def slot(self, value: SSAValue) -> int:

@@ -499,3 +499,50 @@ func.func @f(%x: tensor<4xf32>, %y: tensor<5xf32>) {
   // CHECK: has a dynamic dimension but no symbolic extents
   %1 = lpu_loop.load %a[0] : tensor<?xf32>
 } -> tensor<4xf32>
+
+// -----
+
+%a, %b, %c = "test.op"() : () -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+// CHECK: dims ['d0', 'd1', 'd1'] of the parts are not distinct
+%0, %1 = lpu_loop.nest [d0 = 1] outs(%b, %c : tensor<4xf32>, tensor<4xf32>) {
+  %2 = lpu_loop.load %a[d0] : tensor<4xf32>
+  lpu_loop.over [d1 = 4] {
+    lpu_loop.store "replace" %2, %b[d1] : f32, tensor<4xf32>
+  }
+  lpu_loop.over [d1 = 4] {
+    lpu_loop.store "replace" %2, %c[d1] : f32, tensor<4xf32>
+  }
+} -> tensor<4xf32>, tensor<4xf32>
+
+// -----
+
+%a, %b = "test.op"() : () -> (tensor<4xf32>, tensor<4xf32>)
+%0 = lpu_loop.nest [] outs(%b : tensor<4xf32>) {
+  // CHECK: stores and parts must come last
+  lpu_loop.over [d1 = 4] {
+    %1 = lpu_loop.load %a[d1] : tensor<4xf32>
+    lpu_loop.store "replace" %1, %b[d1] : f32, tensor<4xf32>
+    %2 = lpu_loop.load %a[0] : tensor<4xf32>
+  }
+} -> tensor<4xf32>
+
+// -----
+
+%b, %v = "test.op"() : () -> (tensor<4xf32>, f32)
+%0 = lpu_loop.nest [] outs(%b : tensor<4xf32>) {
+  // CHECK: needs a dim
+  lpu_loop.over [] {
+    lpu_loop.store "replace" %v, %b[0] : f32, tensor<4xf32>
+  }
+} -> tensor<4xf32>
+
+// -----
+
+%b, %v = "test.op"() : () -> (tensor<4xf32>, f32)
+%0 = lpu_loop.nest [] outs(%b : tensor<4xf32>) {
+  lpu_loop.over [d0 = 4] {
+    lpu_loop.store "replace" %v, %b[d0] : f32, tensor<4xf32>
+  }
+  // CHECK: 'd0' in [d0] is no dim or index in scope
+  lpu_loop.store "replace" %v, %b[d0] : f32, tensor<4xf32>
+} -> tensor<4xf32>

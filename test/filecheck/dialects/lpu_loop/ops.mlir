@@ -111,3 +111,33 @@ func.func @regions(%x: tensor<6x4xui8>, %c: tensor<6x4xi8>) -> (tensor<6x4xui8>,
   func.return %2, %3 : tensor<6x4xui8>, tensor<6x4xi64>
 // CHECK-NEXT: }
 }
+
+// Parts with dims of their own; what depends on the dims around is there once.
+// CHECK-LABEL: func.func @parts(%x: tensor<6x4xf32>) -> (tensor<6xf32>, tensor<6x4xf32>) {
+func.func @parts(%x: tensor<6x4xf32>) -> (tensor<6xf32>, tensor<6x4xf32>) {
+  // CHECK-NEXT: %0 = lpu_loop.empty : tensor<6xf32>
+  %0 = lpu_loop.empty : tensor<6xf32>
+  // CHECK-NEXT: %1 = lpu_loop.empty : tensor<6x4xf32>
+  %1 = lpu_loop.empty : tensor<6x4xf32>
+  // CHECK-NEXT: %2, %3 = lpu_loop.nest [d0 = 6] outs(%0, %1 : tensor<6xf32>, tensor<6x4xf32>) {
+  %2, %3 = lpu_loop.nest [d0 = 6] outs(%0, %1 : tensor<6xf32>, tensor<6x4xf32>) {
+    // CHECK-NEXT: %4 = lpu_loop.load %x[d0, 0] : tensor<6x4xf32>
+    %4 = lpu_loop.load %x[d0, 0] : tensor<6x4xf32>
+    // CHECK-NEXT: lpu_loop.store "replace" %4, %0[d0] : f32, tensor<6xf32>
+    lpu_loop.store "replace" %4, %0[d0] : f32, tensor<6xf32>
+    // CHECK-NEXT: lpu_loop.over [d1 = 4] {
+    lpu_loop.over [d1 = 4] {
+      // CHECK-NEXT: %5 = lpu_loop.load %x[d0, d1] : tensor<6x4xf32>
+      %5 = lpu_loop.load %x[d0, d1] : tensor<6x4xf32>
+      // CHECK-NEXT: %6 = arith.subf %5, %4 : f32
+      %6 = arith.subf %5, %4 : f32
+      // CHECK-NEXT: lpu_loop.store "replace" %6, %1[d0, d1] : f32, tensor<6x4xf32>
+      lpu_loop.store "replace" %6, %1[d0, d1] : f32, tensor<6x4xf32>
+    // CHECK-NEXT: }
+    }
+  // CHECK-NEXT: } -> tensor<6xf32>, tensor<6x4xf32>
+  } -> tensor<6xf32>, tensor<6x4xf32>
+  // CHECK-NEXT: func.return %2, %3 : tensor<6xf32>, tensor<6x4xf32>
+  func.return %2, %3 : tensor<6xf32>, tensor<6x4xf32>
+// CHECK-NEXT: }
+}
