@@ -64,6 +64,7 @@ from lpu_mlir.frontend.outputs import (
     storage_base,
     unusual_strides,
 )
+from lpu_mlir.frontend.rng import plain_random_operators
 from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, from_sympy, sym_node
 from lpu_mlir.frontend.table import HANDLERS, Handler
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
@@ -135,6 +136,7 @@ def import_graph(
     What has no translation becomes an `lpu.host_call`; with `fallback="error"`, or where that
     cannot be, `Unsupported` is raised.
     """
+    plain_random_operators(gm.graph)
     return _Importer(gm, fallback, handlers).run(name)
 
 
@@ -352,8 +354,13 @@ class _Importer:
             raise
         if isinstance(value, SSAValue):
             return self._conforming(node, value, results[0])
-        pairs = zip(value, results, strict=True)
-        return tuple(v if v is None else self._conforming(node, v, r) for v, r in pairs)
+        # A gradient that nobody asked for is None, in what PyTorch expects and in what comes.
+        types = iter(results)
+        expected = [next(types) if isinstance(v, torch.Tensor) else None for v in flattened(val)]
+        return tuple(
+            None if v is None or type_ is None else self._conforming(node, v, type_)
+            for v, type_ in zip(value, expected, strict=True)
+        )
 
     def _name_length(
         self,

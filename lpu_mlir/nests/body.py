@@ -35,6 +35,11 @@ class View:
     def ranges(self) -> dict[str, Range]:
         return {f"v{i}": (Expr.const(0), extent - 1) for i, extent in enumerate(self.shape)}
 
+    def runs_backwards(self) -> bool:
+        """Whether a position counts down along an axis."""
+        steps = [e.coefficient(name) for e in self.index for name in e.names()]
+        return any(step is not None and (step.constant() or 0) < 0 for step in steps)
+
     def is_whole(self) -> bool:
         return self.shape == extents(self.source.type) and self.index == axes_of(self.shape)
 

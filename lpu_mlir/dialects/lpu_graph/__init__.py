@@ -23,6 +23,7 @@ from lpu_mlir.dialects.lpu_graph.composite import (
 from lpu_mlir.dialects.lpu_graph.compute import (
     ArgReduceOp,
     ConvertOp,
+    ConvOp,
     ExtentOp,
     FullOp,
     IotaOp,
@@ -48,6 +49,7 @@ from lpu_mlir.dialects.lpu_graph.views import (
     ReshapeOp,
     SliceOp,
     TransposeOp,
+    WindowsOp,
 )
 
 LpuGraph = Dialect(
@@ -62,10 +64,12 @@ LpuGraph = Dialect(
         ArgReduceOp,
         ScanOp,
         MatmulOp,
+        ConvOp,
         ReshapeOp,
         TransposeOp,
         BroadcastOp,
         SliceOp,
+        WindowsOp,
         PadOp,
         ConcatOp,
         GatherOp,
@@ -84,6 +88,7 @@ __all__ = [
     "AttentionOp",
     "BroadcastOp",
     "ConcatOp",
+    "ConvOp",
     "ConvertOp",
     "Domain",
     "ExtentOp",
@@ -109,6 +114,7 @@ __all__ = [
     "SoftmaxOp",
     "TransposeOp",
     "UnaryGraphOp",
+    "WindowsOp",
     "WriteBackOp",
     "YieldOp",
     "broadcast_extents",
