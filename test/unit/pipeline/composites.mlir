@@ -29,7 +29,7 @@ func.func @norms(%x: tensor<5x3x40xf32>, %w: tensor<40xf32>, %m: tensor<3x40xf32
 
 // -----
 
-func.func @rope(%x: tensor<2x5x12xf32>, %c: tensor<5x12xf32>, %h: tensor<3x6xbf16>, %s: tensor<1x6xbf16>) -> (tensor<2x5x12xf32>, tensor<3x6xbf16>) {
+func.func @rotated(%x: tensor<2x5x12xf32>, %c: tensor<5x12xf32>, %h: tensor<3x6xbf16>, %s: tensor<1x6xbf16>) -> (tensor<2x5x12xf32>, tensor<3x6xbf16>) {
   %0 = lpu_graph.rope %x cos %c sin %c : tensor<2x5x12xf32>, tensor<5x12xf32>, tensor<5x12xf32> -> tensor<2x5x12xf32>
   %1 = lpu_graph.rope %h cos %s sin %s : tensor<3x6xbf16>, tensor<1x6xbf16>, tensor<1x6xbf16> -> tensor<3x6xbf16>
   func.return %0, %1 : tensor<2x5x12xf32>, tensor<3x6xbf16>
@@ -58,7 +58,7 @@ func.func @attention_rows(%q: tensor<3x5x8xf32>, %k: tensor<3x9x8xf32>, %v: tens
 // Rows of which every score is -inf: 0 if it is safe, else NaN. Chunks of which every score is.
 // approximate
 // input 3 in 0..2
-func.func @masked(%q: tensor<4x8xf32>, %k: tensor<600x8xf32>, %v: tensor<600x6xf32>, %b: tensor<4x1xi1>) -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>) {
+func.func @masked_attention(%q: tensor<4x8xf32>, %k: tensor<600x8xf32>, %v: tensor<600x6xf32>, %b: tensor<4x1xi1>) -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>) {
   %i = lpu_graph.iota 0 : tensor<600xi64>
   %n = lpu_graph.full 590 : i64 : tensor<i64>
   %last = lpu_graph.pointwise "gt"(%i, %n) : tensor<600xi64>, tensor<i64> -> tensor<600xi1>
@@ -110,7 +110,7 @@ func.func @grouped_half(%q: tensor<6x5x8xbf16>, %k: tensor<2x300x8xbf16>, %v: te
 // symbols l = 1, 5, 40, 1, 3
 // symbols s = 1, 5, 40, 600, 130
 // approximate
-func.func @symbolic_attention(%q: tensor<4x?x8xf32, #lpu.shape<[4, l, 8]>>, %k: tensor<4x?x8xf32, #lpu.shape<[4, s, 8]>>, %v: tensor<4x?x6xf32, #lpu.shape<[4, s, 6]>>) -> (tensor<4x?x6xf32, #lpu.shape<[4, l, 6]>>) attributes {lpu.symbols = [#lpu.symbol<"l", 1, 4096, 7>, #lpu.symbol<"s", 1, 4096, 7>]} {
+func.func @walk_of_symbolic_length(%q: tensor<4x?x8xf32, #lpu.shape<[4, l, 8]>>, %k: tensor<4x?x8xf32, #lpu.shape<[4, s, 8]>>, %v: tensor<4x?x6xf32, #lpu.shape<[4, s, 6]>>) -> (tensor<4x?x6xf32, #lpu.shape<[4, l, 6]>>) attributes {lpu.symbols = [#lpu.symbol<"l", 1, 4096, 7>, #lpu.symbol<"s", 1, 4096, 7>]} {
   %0 = lpu_graph.attention %q, %k, %v : tensor<4x?x8xf32, #lpu.shape<[4, l, 8]>>, tensor<4x?x8xf32, #lpu.shape<[4, s, 8]>>, tensor<4x?x6xf32, #lpu.shape<[4, s, 6]>>, () -> tensor<4x?x6xf32, #lpu.shape<[4, l, 6]>> {
   ^bb0(%s: tensor<f32>):
     %c = lpu_graph.full 5.0 : f32 : tensor<f32>
