@@ -64,6 +64,7 @@ from lpu_mlir.frontend.outputs import (
     storage_base,
     unusual_strides,
 )
+from lpu_mlir.frontend.rng import plain_random_operators
 from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, from_sympy, sym_node
 from lpu_mlir.frontend.table import HANDLERS, Handler
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
@@ -135,6 +136,7 @@ def import_graph(
     What has no translation becomes an `lpu.host_call`; with `fallback="error"`, or where that
     cannot be, `Unsupported` is raised.
     """
+    plain_random_operators(gm.graph)
     return _Importer(gm, fallback, handlers).run(name)
 
 
