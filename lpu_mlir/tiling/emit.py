@@ -28,7 +28,7 @@ from lpu_mlir.nests.nest import Nest, Store
 from lpu_mlir.nests.pointwise import Numbers, constant_attr
 from lpu_mlir.nests.scalar import Fold, Load, Node, Scalars, as_contraction
 from lpu_mlir.tiling.access import INDEXED, INDEXED_STEPS, Access, Axis, make_access
-from lpu_mlir.tiling.online import Held, OnlineWriter
+from lpu_mlir.tiling.online import Held, OnlineWriter, level_of
 from lpu_mlir.tiling.plan import Plan, scans, strip_widening
 from lpu_mlir.tiling.region import MapRegion, is_worth_hoisting
 from lpu_mlir.tiling.writer import KernelArguments, Writer
@@ -232,6 +232,7 @@ class Emitter(Writer):
         return None
 
     def fill_body(self, nest: Nest, scope: Scope) -> None:
+        scope = self.in_walks(scope)
         for check in nest.checks:
             condition = self.tile(self.checked(nest, check.condition, scope), scope)
             level = scope.level(condition.dims)
@@ -239,6 +240,14 @@ class Emitter(Writer):
         # All loads come before the stores: one may go where another store's value comes from.
         for op in [self.store(store, scope) for store in nest.stores]:
             self.levels[-1].add(op)
+
+    def in_walks(self, scope: Scope) -> Scope:
+        """The scope inside the loops that a walk over scores is in, if not all of its folds depend
+        on these: what is made of them is known there only."""
+        level = max((level_of(online, scope) for online in scope.plan.online.values()), default=0)
+        if level <= min((scope.level(fold.free) for fold in scope.plan.online), default=level):
+            return scope
+        return replace(scope, guard=self.levels[level].block.args[0], base=level)
 
     def checked(self, nest: Nest, condition: Node, scope: Scope) -> Node:
         """A condition of a check, true also where the nest has no points for it to fail at."""

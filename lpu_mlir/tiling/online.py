@@ -32,6 +32,12 @@ class Held(Node):
         return Held(node.type, node.free, node.height)
 
 
+def level_of(online: Online, scope: Scope) -> int:
+    """The level that a walk is in: that of all dims that any of its folds depends on."""
+    folds = (online.highest, *online.sums)
+    return scope.level(frozenset[str]().union(*(fold.free for fold in folds)))
+
+
 @dataclass
 class OnlineWriter:
     """Writes one walk with the help of the emitter of its nest."""
@@ -50,8 +56,7 @@ class OnlineWriter:
     def run(self) -> Mapping[Fold, SSAValue]:
         """The tile of each fold of the walk, over its sorted dims."""
         highest, sums = self.online.highest, self.online.sums
-        free = highest.free.union(*(fold.free for fold in sums))
-        level = self.scope.level(free)
+        level = level_of(self.online, self.scope)
         chunked = [
             (n, e) for n, e in highest.dims if self.emitter.is_chunked(highest, n, e, self.scope)
         ]
