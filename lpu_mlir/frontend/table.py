@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from lpu_mlir.frontend import creation, indexing, matmul, pointwise, reduce, views
+from lpu_mlir.frontend import creation, indexing, matmul, order, pointwise, reduce, views
 from lpu_mlir.frontend.builder import Tensors
 
 Handler: TypeAlias = Callable[..., Tensors]
@@ -20,4 +20,10 @@ HANDLERS: Mapping[Any, Handler] = {
     **creation.HANDLERS,
     **matmul.HANDLERS,
     **indexing.HANDLERS,
+    **order.HANDLERS,
 }
+
+BY_NAME: Mapping[str, Handler] = {
+    "transformers.grouped_mm_fallback.default": matmul.grouped,
+}
+"""Operators of other libraries, which exist only once those have been imported."""
