@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from lpu_mlir.frontend import creation, indexing, matmul, order, pointwise, reduce, views
+from lpu_mlir.frontend import (
+    convolution,
+    creation,
+    indexing,
+    matmul,
+    order,
+    pointwise,
+    pooling,
+    reduce,
+    views,
+)
 from lpu_mlir.frontend.builder import Tensors
 
 Handler: TypeAlias = Callable[..., Tensors]
@@ -21,6 +31,8 @@ HANDLERS: Mapping[Any, Handler] = {
     **matmul.HANDLERS,
     **indexing.HANDLERS,
     **order.HANDLERS,
+    **convolution.HANDLERS,
+    **pooling.HANDLERS,
 }
 
 BY_NAME: Mapping[str, Handler] = {
