@@ -20,7 +20,8 @@ from lpu_mlir.nests.pointwise import Numbers, constant_attr
 from lpu_mlir.nests.scalar import Fold, Node, as_contraction
 
 if TYPE_CHECKING:
-    from lpu_mlir.tiling.emit import Emitter, Scope
+    from lpu_mlir.tiling.emit import Emitter
+    from lpu_mlir.tiling.scope import Scope
 
 
 @dataclass(frozen=True, eq=False)
