@@ -58,13 +58,13 @@ def stages(target: Target) -> tuple[Stage, ...]:
     return (
         # lpu_graph: tensors
         Stage("graph", OutlinePass(), "compile each distinct layer once"),
+        Stage("graph", RaiseNormsPass(), "norms by name, while each has its statistics for itself"),
+        Stage("graph", RaiseRopePass(), "rotary embeddings by name, before views are joined"),
+        Stage("graph", RaiseGeluPass(), "gelu by name"),
+        Stage("graph", RaiseSoftmaxPass(), "softmax by name"),
         Stage("graph", CanonicalizePass(), "drop views of views, neutral operations, dead values"),
         Stage("graph", CommonSubexpressionElimination(), "compute equal values once"),
-        Stage("graph", RaiseSoftmaxPass(), "softmax by name"),
         Stage("graph", RaiseAttentionPass(), "attention by name, to be one nest"),
-        Stage("graph", RaiseNormsPass(), "norms by name"),
-        Stage("graph", RaiseGeluPass(), "gelu by name"),
-        Stage("graph", RaiseRopePass(), "rotary embeddings by name"),
         # lpu_loop: the computation of one element, on tensors, then on memrefs
         Stage("loop", GraphToLoopPass(), "views become index expressions, the rest nests"),
         Stage("loop", FusePass(target.launch_bytes), "join nests where that moves fewer bytes"),

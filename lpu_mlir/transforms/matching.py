@@ -14,13 +14,12 @@ from itertools import permutations
 from math import isclose
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f64
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from lpu_mlir.dialects.lpu import extents
+from lpu_mlir.dialects.lpu import element_type, extents
 from lpu_mlir.dialects.lpu_graph import (
-    ConvertOp,
     FullOp,
     GraphOp,
     PointwiseOp,
@@ -92,7 +91,8 @@ class Number(Pattern):
         if not isinstance(full := value.owner, FullOp):
             return
         number = full.value.value.data
-        if self.wanted is None or isclose(number, self.wanted, rel_tol=1e-6):
+        near = 1e-9 if element_type(value.type) == f64 else 1e-7
+        if self.wanted is None or isclose(number, self.wanted, rel_tol=near):
             yield found.count(self.name, number) if self.name else found
 
 
@@ -193,10 +193,3 @@ def erase_unused(values: Sequence[SSAValue]) -> None:
             continue
         todo += op.operands
         Rewriter.erase_op(op)
-
-
-def strip_converts(value: SSAValue) -> SSAValue:
-    """The value before conversions."""
-    while isinstance(op := value.owner, ConvertOp):
-        value = op.input
-    return value

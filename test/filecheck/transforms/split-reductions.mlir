@@ -146,3 +146,42 @@ func.func @kept(%x: tensor<2x4000xf32>, %z: tensor<999xf32>, %p: tensor<3x3x3x3x
   } -> tensor<8xf32>
   func.return %0, %1, %2, %3, %4, %5 : tensor<2xf32>, tensor<f32>, tensor<f32>, tensor<i64>, tensor<f32>, tensor<8xf32>
 }
+
+// -----
+
+// An attention is one walk over products, which its parts would each compute again.
+// CHECK:      func.func @attention
+// CHECK-COUNT-1: lpu_loop.nest
+// CHECK-NOT:  lpu_loop.nest
+// CHECK:      func.return
+func.func @attention(%q: tensor<2x8xf32>, %k: tensor<8000x8xf32>) -> tensor<2xf32> {
+  %e = lpu_loop.empty : tensor<2xf32>
+  %y = lpu_loop.nest [d0 = 2] outs(%e : tensor<2xf32>) {
+    %inf = arith.constant 0xff800000 : f32
+    %zero = arith.constant 0.0 : f32
+    %m = lpu_loop.fold "max" [r1 = 8000] : f32 {
+      %s = lpu_loop.fold "add" [r0 = 8] : f32 {
+        %0 = lpu_loop.load %q[d0, r0] : tensor<2x8xf32>
+        %1 = lpu_loop.load %k[r1, r0] : tensor<8000x8xf32>
+        %2 = arith.mulf %0, %1 : f32
+        lpu_loop.yield %2 : f32
+      }
+      lpu_loop.yield %s : f32
+    }
+    %c = arith.cmpf oeq, %m, %inf : f32
+    %h = arith.select %c, %zero, %m : f32
+    %l = lpu_loop.fold "add" [r2 = 8000] : f32 {
+      %s = lpu_loop.fold "add" [r0 = 8] : f32 {
+        %0 = lpu_loop.load %q[d0, r0] : tensor<2x8xf32>
+        %1 = lpu_loop.load %k[r2, r0] : tensor<8000x8xf32>
+        %2 = arith.mulf %0, %1 : f32
+        lpu_loop.yield %2 : f32
+      }
+      %d = arith.subf %s, %h : f32
+      %p = math.exp %d : f32
+      lpu_loop.yield %p : f32
+    }
+    lpu_loop.store "replace" %l, %e[d0] : f32, tensor<2xf32>
+  } -> tensor<2xf32>
+  func.return %y : tensor<2xf32>
+}
