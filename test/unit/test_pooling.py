@@ -120,6 +120,13 @@ def test_adaptive_gradients(size: int | tuple[int, int]):
     check(maximum, y, IMAGE)
 
 
+@pytest.mark.parametrize("name", WINDOWS)
+def test_unfold(name: str):
+    config = {k: v for k, v in WINDOWS[name].items() if k != "ceil_mode"}
+    check(lambda x: F.unfold(x, **config), IMAGE)
+    check(lambda x: F.unfold(x[0], **config, dilation=2), IMAGE)
+
+
 # --- whole programs -----------------------------------------------------------------------------
 
 
