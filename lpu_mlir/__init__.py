@@ -16,7 +16,9 @@ _PUBLIC = {
     "Report": "lpu_mlir.report:Report",
     "Unsupported": "lpu_mlir.frontend.errors:Unsupported",
     "compare": "lpu_mlir.debug.compare:compare",
+    "compare_graph": "lpu_mlir.debug.compare:compare_graph",
     "explain": "lpu_mlir.backend:explain",
+    "minify": "lpu_mlir.debug.minify:minify",
     "lpu_mlir": "lpu_mlir.backend:lpu_mlir",
 }
 """Public name -> where it is defined."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from lpu_mlir.compile import Boxed, Compiler, compile_captured, compile_function, compile_fx
 from lpu_mlir.debug.measure import Distance, distance
@@ -19,9 +20,9 @@ from lpu_mlir.debug.parts import (
     ancestors,
     copy_inputs,
     extract,
-    is_getitem,
     run_compiled,
     run_eager,
+    source_call,
     written_inputs,
 )
 from lpu_mlir.debug.precise import in_float64, is_rounding
@@ -144,7 +145,7 @@ class Tester:
     """Runs a graph, or a part of it, compiled and in eager PyTorch."""
 
     compiler: Compiler
-    tolerance: float = 1.0
+    options: Options
     name: str = "graph0"
 
     def differences(self, part: Part) -> list[Difference]:
@@ -177,14 +178,15 @@ class Tester:
     ) -> Iterable[Difference]:
         """The nodes' values that differ by more than rounding; `part` has the inputs as given."""
         values = list(zip(nodes, ours, theirs, strict=True))
+        allowed = self.options.tolerance
         found = [
-            distance(a, e, self.tolerance) if isinstance(n, fx.Node) and is_defined(n) else None
+            distance(a, e, allowed) if isinstance(n, fx.Node) and is_defined(n) else None
             for n, a, e in values
         ]
         precise = in_float64(part) if any(found) else None
         for i, (node, a, e) in enumerate(values):
             difference = found[i]
-            excused = precise and is_rounding(a, e, precise[i], self.tolerance)
+            excused = precise and is_rounding(a, e, precise[i], allowed)
             if difference is not None and not excused:
                 yield _difference(self.name, node, e, difference)
 
@@ -236,8 +238,8 @@ class Tester:
 
     def _alone(self, part: Part, node: fx.Node) -> bool | None:
         """Whether the node's operator differs on the values that eager has for its operands."""
-        call = node.args[0] if is_getitem(node) else node
-        if not isinstance(call, fx.Node) or call.op != "call_function":
+        call = source_call(node)
+        if call.op != "call_function":
             return None
         values = run_eager(part, copy_inputs(part), call.all_input_nodes)[1]
         return bool(self.differences(extract(part, {call, node}, [node], values)))
@@ -293,7 +295,7 @@ class Checked:
 def compile_checked(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> Boxed:
     """What `interpreter="compare"` makes of a graph; MismatchError when it runs and differs."""
     compiled = compile_fx(gm, example_inputs, options)
-    tester = Tester(partial(compile_fx, options=options, reproducer=False), options.tolerance)
+    tester = Tester(partial(compile_fx, options=options, reproducer=False), options)
     return Checked(gm, tester, lambda gm, inputs: compiled, _refuse)
 
 
@@ -322,6 +324,28 @@ def compare(
     return run
 
 
+def compare_graph(
+    graph: Callable[..., Any],
+    inputs: Sequence[Any],
+    *,
+    dynamic: bool = False,
+    compiler: Compiler | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Comparison:
+    """`compare` for a function of ATen operators, which is compiled as it is.
+
+    Neither Dynamo nor AOTAutograd has a part in it.  With `dynamic`, sizes are symbols.
+    """
+    made = make_options(options=options)
+    chosen = compiler or partial(compile_fx, options=made, reproducer=False)
+    with torch.no_grad():
+        trace: Any = make_fx(graph, tracing_mode="symbolic" if dynamic else "fake")
+        part = Part(trace(*inputs), inputs)
+    tester, comparison = Tester(chosen, made), Comparison()
+    comparison.add(tester, part, tester.differences(part))
+    return comparison
+
+
 def watch(
     fn: Callable[..., Any],
     tell: Callable[[Tester, Part, Sequence[Difference]], None],
@@ -342,7 +366,7 @@ def watch(
         chosen = compiler or partial(compile_fx, options=made, reproducer=False)
 
         def checked(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Boxed:
-            tester = Tester(chosen, made.tolerance, f"graph{next(numbers)}")
+            tester = Tester(chosen, made, f"graph{next(numbers)}")
             return Checked(gm, tester, _Once(chosen), tell)
 
         return compile_captured(gm, example_inputs, checked)

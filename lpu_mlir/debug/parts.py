@@ -112,9 +112,9 @@ def _moved(tensor: Tensor, copies: Mapping[int, torch.UntypedStorage]) -> Tensor
 # --- cutting ------------------------------------------------------------------------------------
 
 
-def is_number(node: fx.Node) -> bool:
-    """Whether a node is an extent, or another number, that Python computes with."""
-    return isinstance(node.meta.get("val"), int | float | torch.SymInt | torch.SymFloat)
+def is_symbol(node: fx.Node) -> bool:
+    """Whether a node is a number that symbols stand for."""
+    return isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat)
 
 
 def ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
@@ -149,16 +149,22 @@ def extract(
     given = dict(zip(part.placeholders, part.inputs, strict=True))
     for node in part.gm.graph.nodes:
         inside = node in kept
-        if node.op == "get_attr" and node in read:
+        if node.op == "get_attr" and node in read and node not in values:
             environment[node] = graph.node_copy(node)
-        elif (node in read and not inside) or (node in given and is_number(node)):
+        elif (node in read and not inside) or (node in given and is_symbol(node)):
             environment[node] = graph.placeholder(node.name)
-            environment[node].meta = dict(node.meta)
             inputs.append(given[node] if node in given else values[node])
+            environment[node].meta = {"val": inputs[-1], **node.meta}
     for node in wanted:
         environment[node] = graph.node_copy(node, environment.__getitem__)
     graph.output(tuple(environment.get(o, o) if isinstance(o, fx.Node) else o for o in outputs))
     return Part(fx.GraphModule(part.gm, graph), inputs)
+
+
+def source_call(node: fx.Node) -> fx.Node:
+    """The call that a result is of: itself, or the one of several results."""
+    source = node.args[0] if is_getitem(node) else node
+    return source if isinstance(source, fx.Node) else node
 
 
 def is_getitem(node: fx.Node) -> bool:
