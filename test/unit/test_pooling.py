@@ -127,6 +127,15 @@ def test_unfold(name: str):
     check(lambda x: F.unfold(x[0], **config, dilation=2), IMAGE)
 
 
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("mode", ["fake", "symbolic"])
+def test_unfold_of_one_dim(dim: int, mode: str):
+    x = sample(torch.float32, (5, 7, 6), 1)
+    check(lambda x: x.neg().unfold(dim, 3, 2), x, mode=mode)
+    check(lambda x: x.unfold(dim, 2, 1) + 1, x, mode=mode)
+    check(lambda x: x.sum().unfold(0, 1, 1), x)
+
+
 # --- whole programs -----------------------------------------------------------------------------
 
 
