@@ -330,11 +330,11 @@ def _by_own_statistics(
 def _moved(
     b: GraphBuilder, running: Sequence[SSAValue], new: Sequence[Term], momentum: float
 ) -> list[SSAValue]:
-    """Running statistics after a step of training."""
+    """Running statistics after a step of training, the last results of the operator."""
     moved: list[SSAValue] = []
-    for old, term in zip(running, new, strict=True):
+    for old, term, dtype in zip(running, new, b.result_dtypes[-2:], strict=True):
         kept = Term(b, b.convert(old, dtype_of(term.value))) * (1 - momentum)
-        moved.append((kept + term * momentum).to(dtype_of(old)).value)
+        moved.append((kept + term * momentum).to(dtype).value)
     return moved
 
 
@@ -353,7 +353,8 @@ def batch_norm_training(
     running = (running_mean, running_var)
     if not training:
         out = _by_running_statistics(b, x, weight, bias, *running, eps)
-        return out, *[b.full(0, d, [0]) for d in b.result_dtypes[1:3]], *running
+        kept = [b.convert(r, d) for r, d in zip(running, b.result_dtypes[-2:], strict=True)]
+        return out, *[b.full(0, d, [0]) for d in b.result_dtypes[1:3]], *kept
     out, (average, scale, variance) = _by_own_statistics(b, x, weight, bias, eps)
     saved = [t.to(d).value for t, d in zip((average, scale), b.result_dtypes[1:], strict=False)]
     return out, *saved, *_moved(b, running, (average, variance), momentum)
