@@ -354,8 +354,13 @@ class _Importer:
             raise
         if isinstance(value, SSAValue):
             return self._conforming(node, value, results[0])
-        pairs = zip(value, results, strict=True)
-        return tuple(v if v is None else self._conforming(node, v, r) for v, r in pairs)
+        # A gradient that nobody asked for is None, in what PyTorch expects and in what comes.
+        types = iter(results)
+        expected = [next(types) if isinstance(v, torch.Tensor) else None for v in flattened(val)]
+        return tuple(
+            None if v is None or type_ is None else self._conforming(node, v, type_)
+            for v, type_ in zip(value, expected, strict=True)
+        )
 
     def _name_length(
         self,

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from lpu_mlir.frontend import creation, indexing, matmul, pointwise, reduce, views
+from lpu_mlir.frontend import (
+    convolution,
+    creation,
+    indexing,
+    matmul,
+    pointwise,
+    pooling,
+    reduce,
+    views,
+)
 from lpu_mlir.frontend.builder import Tensors
 
 Handler: TypeAlias = Callable[..., Tensors]
@@ -20,4 +29,6 @@ HANDLERS: Mapping[Any, Handler] = {
     **creation.HANDLERS,
     **matmul.HANDLERS,
     **indexing.HANDLERS,
+    **convolution.HANDLERS,
+    **pooling.HANDLERS,
 }

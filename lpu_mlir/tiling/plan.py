@@ -104,13 +104,27 @@ def strip_widening(node: Node) -> Node:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile that the nest needs: of what, the dims it spans, its bytes per element, computed or
-    moved."""
+    """A tile that the nest needs: of what, the dims that step along each of its axes and by how
+    many elements, its bytes per element, computed or moved."""
 
     node: Node
-    dims: tuple[DimKey, ...]
+    axes: tuple[tuple[tuple[DimKey, int], ...], ...]
     element_bytes: int
     computed: bool
+
+    @property
+    def dims(self) -> tuple[DimKey, ...]:
+        return tuple(dim for axis in self.axes for dim, _ in axis)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether it is seen through windows that overlap."""
+        return any(len(axis) > 1 for axis in self.axes)
+
+    def bytes(self, sizes: Mapping[DimKey, int]) -> int:
+        """Its size, given the positions along each dim."""
+        along = (1 + sum(step * (sizes[dim] - 1) for dim, step in axis) for axis in self.axes)
+        return prod(along) * self.element_bytes
 
 
 @dataclass
@@ -151,8 +165,13 @@ class Needs:
                 if access.index is not None:
                     self.visit(access.index, scope, ranges)
                 inner = access.index.free if access.index is not None else frozenset[str]()
-                names = sorted({*access.dims, *inner} - {INDEXED})
-                self.need(tuple(scope[n] for n in names), node, computed=False)
+                axes = [
+                    tuple((scope[dim], step) for dim, step in axis.steps)
+                    for axis in access.axes
+                    if INDEXED not in axis.dims
+                ]
+                axes += [((scope[dim], 1),) for dim in sorted(inner)]
+                self.tiles.append(Tile(node, tuple(axes), element_bytes(node.type), computed=False))
             case Fold():
                 self.visit_fold(node, scope, ranges)
                 self.need(dims, node, computed=True)
@@ -180,12 +199,25 @@ class Needs:
         factors = as_contraction(fold)
         for root in (fold.body,) if factors is None else map(strip_widening, factors):
             self.visit(root, inner, inside)
-        if factors is None:
+        if factors is None and not self.folds_in_place(fold, scope, inside):
             names = [*scope, *keys]
             self.arrange(fold.body, [n for n in names if n in fold.body.free], inner, inside)
         for factor in map(strip_widening, factors or ()):
             self.widen(factor, inner, inside)
         return None
+
+    def folds_in_place(
+        self, fold: Fold, scope: Mapping[str, DimKey], ranges: Mapping[str, Range]
+    ) -> bool:
+        """Whether a fold takes a loaded tile as it is: what is left has its dims in order."""
+        if not isinstance(fold.body, Load) or fold.form != "fold":
+            return False
+        dims = make_access(fold.body, fold.body.source, ranges, self.scalars).dims
+        bound = {name for name, _ in fold.dims}
+        kept = [name for name in dims if name not in bound]
+        return frozenset(dims) == fold.body.free and kept == [
+            n for n in scope if n in fold.body.free
+        ]
 
     def arrange(
         self,
@@ -212,7 +244,8 @@ class Needs:
                 self.need(tuple(scope[n] for n in sorted(factor.free)), factor, computed=True)
 
     def need(self, dims: tuple[DimKey, ...], node: Node, computed: bool) -> None:
-        self.tiles.append(Tile(node, dims, element_bytes(node.type), computed))
+        axes = tuple(((dim, 1),) for dim in dims)
+        self.tiles.append(Tile(node, axes, element_bytes(node.type), computed))
 
 
 # --- the plan -----------------------------------------------------------------------------------
@@ -265,18 +298,39 @@ class Planner:
             self.tiles += [tile for tile in part.needs.tiles if tile not in counted]
             counted.update(part.needs.tiles)
         self.shared = self.choose_shared()
+        windowed = [{a[0][0] for a in t.axes if len(a) == 1} for t in self.tiles if t.overlaps]
+        self.apart = frozenset[DimKey].intersection(*map(frozenset, windowed)) if windowed else ()
+        """Dims whose parts have no elements of overlapping windows in common."""
 
     def likely(self, extent: Expr) -> int:
         return max(1, extent.evaluate(self.hints))
 
     def widest(self, part: Part) -> str | None:
-        """The dim with most work to divide; ties go to the outermost."""
-        candidates = [
+        """Of the dims with about as much to divide as any, the one whose parts read least together;
+        ties go to the one with most to divide, then to the outermost."""
+        dims = [
             (min(self.likely(extent), self.target.cores), -position, name)
             for position, (name, extent) in enumerate(part.nest.dims)
             if name not in part.walk.sequential
         ]
-        return max(candidates)[2] if candidates else None
+        if not dims:
+            return None
+        most = max(dims)[0]
+        enough = [dim for dim in dims if dim[0] * 2 >= most]
+        return min(enough, key=lambda dim: (self.read_by_all(part, dim[2]), -dim[0], -dim[1]))[2]
+
+    def read_by_all(self, part: Part, shared: str) -> int:
+        """Bytes that the cores read for their shares of a dim, what is the same for all once."""
+        whole = {key: self.likely(extent) for key, extent in part.needs.extents.items()}
+        cores = min(whole[shared], self.target.cores)
+        share = {**whole, shared: ceil(whole[shared] / cores)}
+        total = 0
+        for tile in part.needs.tiles:
+            if tile.computed:
+                continue
+            overlaps = any(len(axis) > 1 and shared in dict(axis) for axis in tile.axes)
+            total += tile.bytes(share) * cores if overlaps else tile.bytes(whole)
+        return total
 
     def choose_shared(self) -> list[str | None]:
         """The dim that the cores divide in each part.  A part that another one has all dims of
@@ -309,22 +363,19 @@ class Planner:
             return self.per_core(key)
         return max(1, size)
 
-    def bytes(self, tile: Tile, sizes: Mapping[DimKey, int]) -> int:
-        return prod(sizes[dim] for dim in tile.dims) * tile.element_bytes
-
     def excess(self, sizes: Mapping[DimKey, int]) -> Tile | None:
         """A tile that is too large, if there is one."""
         computed = max(
             (t for t in self.tiles if t.computed),
-            key=lambda t: self.bytes(t, sizes),
+            key=lambda t: t.bytes(sizes),
             default=None,
         )
-        if computed is not None and self.bytes(computed, sizes) > self.target.tile_bytes:
+        if computed is not None and computed.bytes(sizes) > self.target.tile_bytes:
             return computed
         depth = self.target.channel_depth
-        live = sum(self.bytes(t, sizes) * (1 if t.computed else depth) for t in self.tiles)
+        live = sum(t.bytes(sizes) * (1 if t.computed else depth) for t in self.tiles)
         if live > self.target.sram_bytes:
-            return max(self.tiles, key=lambda t: self.bytes(t, sizes))
+            return max(self.tiles, key=lambda t: t.bytes(sizes))
         return None
 
     def shrink(self, sizes: dict[DimKey, int], tile: Tile) -> bool:
@@ -337,7 +388,7 @@ class Planner:
                 if sizes[dim] > 1 and isinstance(dim, str) == wanted and dim not in whole
             ]
             if dims:
-                largest = max(dims, key=lambda dim: sizes[dim])
+                largest = max(dims, key=lambda dim: (dim in self.apart, sizes[dim]))
                 sizes[largest] = ceil(sizes[largest] / 2)
                 self.keep_order(sizes)
                 return True
@@ -412,7 +463,7 @@ class LoopOrder:
             for load in loads:
                 last = max((i for i, n in enumerate(order) if n in load.dims), default=-1)
                 repeats = prod(self.trips(n) for n in order[: last + 1])
-                total += repeats * self.planner.bytes(load, self.sizes)
+                total += repeats * load.bytes(self.sizes)
             return total
 
         return min(permutations(looped), key=moved)

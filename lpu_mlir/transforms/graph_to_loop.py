@@ -53,6 +53,11 @@ class View:
     def ranges(self) -> dict[str, Range]:
         return {f"v{i}": (Expr.const(0), extent - 1) for i, extent in enumerate(self.shape)}
 
+    def runs_backwards(self) -> bool:
+        """Whether a position counts down along an axis."""
+        steps = [e.coefficient(name) for e in self.index for name in e.names()]
+        return any(step is not None and (step.constant() or 0) < 0 for step in steps)
+
     def is_whole(self) -> bool:
         return self.shape == extents(self.source.type) and self.index == _axes(self.shape)
 
@@ -136,11 +141,20 @@ def _slice(op: lpu_graph.SliceOp) -> Point:
     return tuple(s + a * k for s, a, k in zip(op.starts.data, axes, steps, strict=True))
 
 
+def _windows(op: lpu_graph.WindowsOp) -> Point:
+    axes = _axes(extents(op.output.type))
+    steps = list(zip(op.strides.data, op.dilations.data, strict=True))
+    outer, n = len(axes) - 2 * len(steps), len(steps)
+    along = zip(axes[outer : outer + n], axes[outer + n :], steps, strict=True)
+    return (*axes[:outer], *(p * stride + q * dilation for p, q, (stride, dilation) in along))
+
+
 VIEWS: Mapping[type[Operation], Callable[..., Point]] = {
     lpu_graph.ReshapeOp: _reshape,
     lpu_graph.TransposeOp: _transpose,
     lpu_graph.BroadcastOp: _broadcast,
     lpu_graph.SliceOp: _slice,
+    lpu_graph.WindowsOp: _windows,
 }
 """View -> for each axis of the operand, its position in terms of the result's axes."""
 
@@ -278,6 +292,27 @@ def _matmul(op: lpu_graph.MatmulOp, body: Body, point: Point) -> Node:
     return convert(body.scalars, value, wide, element)
 
 
+def _conv(op: lpu_graph.ConvOp, body: Body, point: Point) -> Node:
+    element = element_type(op.input.type)
+    wide = _wide(element, "add")
+    outputs, *inner = extents(op.weight.type)
+    bound = [(body.scalars.fresh(e), e) for e in inner if e != 1]
+    names = iter([Expr.name(name) for name, _ in bound])
+    c, *taps = [Expr.const(0) if e == 1 else next(names) for e in inner]
+    n, o, *places = point
+    group = o.floordiv(outputs.floordiv(op.groups.value.data))
+    steps = zip(places, op.strides.data, taps, op.dilations.data, strict=True)
+    at = [n, group * inner[0] + c, *(p * s + q * d for p, s, q, d in steps)]
+    factors = [
+        convert(body.scalars, body.load(operand, where), element, wide)
+        for operand, where in ((op.input, at), (op.weight, [o, c, *taps]))
+    ]
+    value = pointwise(body.scalars, "mul", factors, wide)
+    if bound:
+        value = body.scalars.fold("add", bound, value, scalar_type(wide))
+    return convert(body.scalars, value, wide, element_type(op.output.type))
+
+
 def _pad(op: lpu_graph.PadOp, body: Body, point: Point) -> Node:
     shape, result = extents(op.input.type), extents(op.output.type)
     low = op.low.data
@@ -347,6 +382,7 @@ def _gather(op: lpu_graph.GatherOp, body: Body, point: Point) -> Node:
 COMPUTES: Mapping[type[Operation], Callable[..., Node]] = {
     lpu_graph.ArgReduceOp: _arg_reduce,
     lpu_graph.ConcatOp: _concat,
+    lpu_graph.ConvOp: _conv,
     lpu_graph.ConvertOp: _convert,
     lpu_graph.ExtentOp: _extent,
     lpu_graph.FullOp: _full,
@@ -378,6 +414,8 @@ class Lowering:
         if type(op) in VIEWS:
             self.look(op)
         elif type(op) in COMPUTES:
+            if isinstance(op, lpu_graph.ConvOp | lpu_graph.MatmulOp):
+                self.turn_around(op)
             out = op.results[0]
             value = self.nest(op, extents(out.type), partial(COMPUTES[type(op)], op))
             self.views[out] = View.of(value)
@@ -399,6 +437,12 @@ class Lowering:
         at, ranges = _at(outer.index), {**self.scalars.ranges, **outer.ranges()}
         index = tuple(simplify(e.substitute(at), ranges) for e in inner.index)
         self.views[op.results[0]] = View(inner.source, index, shape)
+
+    def turn_around(self, op: Operation) -> None:
+        """Copies operands of a product that would be read backwards, element by element."""
+        for operand in op.operands:
+            if self.views[operand].runs_backwards():
+                self.whole(operand)
 
     def point(self, shape: Sequence[Expr]) -> tuple[tuple[Dim, ...], Point]:
         """The dims of a nest over that shape and the point they form; unit axes have no dim."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pkgutil import resolve_name
 
 import torch
+import torch.nn.functional as F
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
@@ -161,6 +162,29 @@ def slice_(e: Evaluator, op: g.SliceOp, x: Tensor) -> Tensor:
     return x
 
 
+def windows(e: Evaluator, op: g.WindowsOp, x: Tensor) -> Tensor:
+    n = len(op.strides.data)
+    shape = e.shape(op)
+    for axis, (stride, dilation) in enumerate(zip(op.strides.data, op.dilations.data, strict=True)):
+        at = torch.arange(shape[len(shape) - 2 * n + axis]).unsqueeze(1) * stride
+        at = at + torch.arange(shape[len(shape) - n + axis]) * dilation
+        dim = len(shape) - 2 * n + axis
+        x = x.index_select(dim, at.flatten()).unflatten(dim, at.shape)
+        x = x.movedim(dim + 1, -1)
+    return x
+
+
+def conv(e: Evaluator, op: g.ConvOp, x: Tensor, weight: Tensor) -> Tensor:
+    if x.numel() == 0 or weight.numel() == 0:
+        return torch.zeros(e.shape(op), dtype=e.dtype(op))
+    function = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[x.dim()]
+    strides, dilations, groups = op.strides.data, op.dilations.data, op.groups.value.data
+    result = function(wide(x), wide(weight), None, strides, 0, dilations, groups)
+    for dim, size in enumerate(e.shape(op)):
+        result = result.narrow(dim, 0, size)
+    return result.to(e.dtype(op))
+
+
 def pad(e: Evaluator, op: g.PadOp, x: Tensor) -> Tensor:
     result = torch.full(e.shape(op), op.value.value.data, dtype=x.dtype)
     inside = result
@@ -250,6 +274,8 @@ TABLE: Mapping[type[Operation], Callable[..., Tensor | list[Tensor]]] = {
     g.TransposeOp: lambda e, op, x: x.permute(op.permutation.data),
     g.BroadcastOp: lambda e, op, x: x.expand(e.shape(op)),
     g.SliceOp: slice_,
+    g.ConvOp: conv,
+    g.WindowsOp: windows,
     g.PadOp: pad,
     g.ConcatOp: lambda e, op, *xs: torch.cat(xs, op.dim.value.data),
     g.GatherOp: gather,

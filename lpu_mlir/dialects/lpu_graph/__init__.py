@@ -13,6 +13,7 @@ from lpu_mlir.dialects.lpu_graph.base import GraphOp, UnaryGraphOp, broadcast_ex
 from lpu_mlir.dialects.lpu_graph.compute import (
     ArgReduceOp,
     ConvertOp,
+    ConvOp,
     ExtentOp,
     FullOp,
     IotaOp,
@@ -38,6 +39,7 @@ from lpu_mlir.dialects.lpu_graph.views import (
     ReshapeOp,
     SliceOp,
     TransposeOp,
+    WindowsOp,
 )
 
 LpuGraph = Dialect(
@@ -52,10 +54,12 @@ LpuGraph = Dialect(
         ArgReduceOp,
         ScanOp,
         MatmulOp,
+        ConvOp,
         ReshapeOp,
         TransposeOp,
         BroadcastOp,
         SliceOp,
+        WindowsOp,
         PadOp,
         ConcatOp,
         GatherOp,
@@ -72,6 +76,7 @@ __all__ = [
     "ArgReduceOp",
     "BroadcastOp",
     "ConcatOp",
+    "ConvOp",
     "ConvertOp",
     "Domain",
     "ExtentOp",
@@ -92,6 +97,7 @@ __all__ = [
     "SliceOp",
     "TransposeOp",
     "UnaryGraphOp",
+    "WindowsOp",
     "WriteBackOp",
     "broadcast_extents",
     "in_domain",

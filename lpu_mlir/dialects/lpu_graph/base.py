@@ -91,6 +91,31 @@ class GraphOp(IRDLOperation, HasCanonicalizationPatternsInterface):
             f"{what} {list(axes)} must be distinct and in [0, {rank})",
         )
 
+    def expect_windows(
+        self,
+        shape: Sequence[Expr],
+        counts: Sequence[Expr],
+        sizes: Sequence[Expr],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+    ) -> None:
+        """Along each axis, `counts` windows of `sizes` elements must lie within `shape`."""
+        self.expect(
+            len(strides) == len(dilations) == len(shape),
+            f"{len(strides)} strides and {len(dilations)} dilations for {len(shape)} axes",
+        )
+        self.expect(min((*strides, *dilations)) > 0, "strides and dilations must be positive")
+        for axis, (extent, count, size, stride, dilation) in enumerate(
+            zip(shape, counts, sizes, strides, dilations, strict=True)
+        ):
+            if count == 0 or size == 0:
+                continue
+            last = (count - 1) * stride + (size - 1) * dilation
+            self.expect(
+                not is_negative(extent - 1 - last),
+                f"windows along axis {axis} reach element {last} of an extent of {extent}",
+            )
+
 
 class UnaryGraphOp(GraphOp):
     """One tensor in, one out."""
