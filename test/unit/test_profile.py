@@ -22,8 +22,8 @@ def test_each_launch_and_host_call_has_a_row():
     torch._dynamo.reset()
     x = torch.randn(4, 8)
     compiled = torch.compile(function, backend="lpu_mlir", fullgraph=True)
-    torch.testing.assert_close(compiled(x), function(x))
     with torch.no_grad():
+        torch.testing.assert_close(compiled(x), function(x))
         found = rows(lambda: (compiled(x), compiled(x)))
     ours = {name: count for name, count in found.items() if name.startswith("lpu_mlir::")}
     assert ours.pop("lpu_mlir::host::aten.sort.default") == 2
