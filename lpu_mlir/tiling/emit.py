@@ -28,6 +28,7 @@ from lpu_mlir.nests.nest import Nest, Store
 from lpu_mlir.nests.pointwise import Numbers, constant_attr
 from lpu_mlir.nests.scalar import Fold, Load, Node, Scalars, as_contraction
 from lpu_mlir.tiling.access import INDEXED, INDEXED_STEPS, Access, Axis, make_access
+from lpu_mlir.tiling.online import Held, OnlineWriter
 from lpu_mlir.tiling.plan import Plan, scans, strip_widening
 from lpu_mlir.tiling.region import MapRegion, is_worth_hoisting
 from lpu_mlir.tiling.writer import KernelArguments, Writer
@@ -57,6 +58,11 @@ class Scope:
 
     def level(self, names: Sequence[str] | frozenset[str]) -> int:
         return max([self.base, *(self.dims[name].level for name in names)])
+
+    def at(self, level: int) -> Scope:
+        """The scope with every dim known at that level at the earliest."""
+        moved = {n: replace(s, level=max(s.level, level)) for n, s in self.dims.items()}
+        return replace(self, dims=moved)
 
 
 @dataclass(frozen=True)
@@ -249,7 +255,7 @@ class Emitter(Writer):
 
     def tile(self, node: Node, scope: Scope) -> TileValue:
         """The tile of a scalar's values over the dims it depends on."""
-        key: tuple[object, ...] = (node, *(scope.dims[name] for name in sorted(node.free)))
+        key = self.key(node, scope)
         found = self.known(key, scope)
         if found is None:
             match node:
@@ -262,6 +268,14 @@ class Emitter(Writer):
                     found = self.map(node, dims, scope, node.type)
             self.made[scope.guard, *key] = found
         return found
+
+    def hold(self, node: Node, value: SSAValue, dims: tuple[str, ...], scope: Scope) -> None:
+        """Notes that a node's tile has been made."""
+        self.made[scope.guard, *self.key(node, scope)] = TileValue(value, dims)
+
+    def key(self, node: Node, scope: Scope) -> tuple[object, ...]:
+        """By what a node's tile in a scope is known."""
+        return (node, *(scope.dims[name] for name in sorted(node.free)))
 
     def known(self, key: tuple[object, ...], scope: Scope) -> TileValue | None:
         """A value that was made here, or outside of the loop that keeps a part to one core."""
@@ -362,7 +376,7 @@ class Emitter(Writer):
         self, node: Node, dims: tuple[str, ...], scope: Scope, element: Attribute
     ) -> SSAValue:
         """The node's tile with its axes in the order of `dims`."""
-        if isinstance(node, Load | Fold):
+        if isinstance(node, Load | Fold | Held):
             made = self.tile(node, scope)
             assert isinstance(made.value.type, TileType)
             if made.dims == dims and made.value.type.element_type == element:
@@ -373,6 +387,11 @@ class Emitter(Writer):
     def fold(self, fold: Fold, scope: Scope) -> TileValue:
         level = scope.level(fold.free)
         dims = self.sorted_dims(fold.free)
+        if fold in scope.plan.online:
+            made = OnlineWriter(self, scope.plan.online[fold], scope).run()
+            for other, value in made.items():
+                self.hold(other, value, self.sorted_dims(other.free), scope)
+            return TileValue(made[fold], dims)
         if fold.form == "scan":
             return self.scan(fold, scope)
         if fold.form == "arg_fold":
@@ -460,7 +479,9 @@ class Emitter(Writer):
     def folded_tile(self, fold: Fold, dims: tuple[str, ...], scope: Scope) -> TileValue | None:
         """The tile of a fold's body as it is, if a fold of it gives `dims` in their order."""
         bound = {name for name, _ in fold.dims}
-        if not isinstance(fold.body, Load | Fold) or set(fold.body.free) != bound | set(dims):
+        if not isinstance(fold.body, Load | Fold | Held) or set(fold.body.free) != bound | set(
+            dims
+        ):
             return None
         body = self.tile(fold.body, scope)
         assert isinstance(body.value.type, TileType)
@@ -580,7 +601,7 @@ class Emitter(Writer):
                 return
             seen.add(node)
             hoisted = node is not root and node.free < dims and is_worth_hoisting(node)
-            if isinstance(node, Load | Fold) or hoisted:
+            if isinstance(node, Load | Fold | Held) or hoisted:
                 found[node] = None
                 return
             for child in node.children:

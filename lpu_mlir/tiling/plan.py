@@ -12,7 +12,7 @@ written, so that only the last of them that has a tile of more than one position
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from math import ceil, prod
@@ -25,7 +25,8 @@ from lpu_mlir.dialects.expr import Expr, Range
 from lpu_mlir.dialects.lpu import element_bytes
 from lpu_mlir.model.target import Target
 from lpu_mlir.nests.nest import Nest
-from lpu_mlir.nests.scalar import Fold, Index, Load, Node, Op, Pieces, Scalars, as_contraction
+from lpu_mlir.nests.online import Online, find_online
+from lpu_mlir.nests.scalar import Fold, Index, Load, Node, Op, Pieces, Scalars, as_contraction, walk
 from lpu_mlir.tiling.access import INDEXED, make_access
 
 DimKey: TypeAlias = "str | tuple[Fold, str]"
@@ -33,6 +34,12 @@ DimKey: TypeAlias = "str | tuple[Fold, str]"
 
 SYMBOLIC_TILE = 512
 """Capacity of a tile along a dim of unknown extent."""
+
+WALK_LENGTH = 64
+"""Positions of a chunk of a walk over scores, below which the loop costs more than larger tiles."""
+
+LAST = 1 << 20
+"""The cost of halving the dim of a fold, for then operands may have to be read again."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +146,8 @@ class Needs:
 
     def __post_init__(self) -> None:
         self.seen: set[tuple[Node, tuple[DimKey, ...]]] = set()
+        self.online = find_online(self.nest, self.scalars)
+        self.walked = walked_loads(self.online.values())
         self.extents.update(dict(self.nest.dims))
         ranges: dict[str, Range] = {**self.scalars.ranges, **self.nest.ranges()}
         scope: dict[str, DimKey] = {name: name for name, _ in self.nest.dims}
@@ -191,7 +200,11 @@ class Needs:
             ((name, _),) = fold.dims
             inner = {**scope, name: scope[fold.along]}
             return self.visit(fold.body, inner, {**ranges, name: ranges[fold.along]})
-        keys: dict[str, DimKey] = {name: (fold, name) for name, _ in fold.dims}
+        owner = fold
+        if (online := self.online.get(fold)) is not None:
+            # All folds of a walk are over the dims of one.
+            owner, fold = online.highest, online.sums.get(fold, fold)
+        keys: dict[str, DimKey] = {name: (owner, name) for name, _ in fold.dims}
         self.extents.update((keys[name], extent) for name, extent in fold.dims)
         inner = {**scope, **keys}
         bound = {name: (Expr.const(0), extent - 1) for name, extent in fold.dims}
@@ -248,18 +261,30 @@ class Needs:
         self.tiles.append(Tile(node, axes, element_bytes(node.type), computed))
 
 
+def walked_loads(walks: Iterable[Online]) -> list[frozenset[str]]:
+    """The dims of every load that moves along a walk over scores."""
+    found: dict[Load, None] = {}
+    for online in walks:
+        names = {name for name, _ in online.highest.dims}
+        for node in walk([online.score, *(fold.body for fold in online.sums.values())]):
+            if isinstance(node, Load) and node.free & names:
+                found[node] = None
+    return [load.free for load in found]
+
+
 # --- the plan -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Plan:
     """`shared`: the dim that the cores divide; `sizes`: tile capacity of every dim;
-    `order`: the nest's dims from the outermost loop inwards."""
+    `order`: the nest's dims from the outermost loop inwards; `online`: folds made in one walk."""
 
     shared: str | None
     sizes: Mapping[DimKey, int]
     order: tuple[str, ...]
     walk: Walk
+    online: Mapping[Fold, Online]
 
 
 @dataclass(frozen=True)
@@ -273,6 +298,10 @@ class Part:
     @property
     def dims(self) -> frozenset[str]:
         return frozenset(name for name, _ in self.nest.dims)
+
+    def has_own_scores(self, name: str) -> bool:
+        """Whether the scores that are walked over differ by a dim."""
+        return all(name in online.highest.free for online in self.needs.online.values())
 
 
 def make_part(nest: Nest, outs: Sequence[SSAValue], scalars: Scalars) -> Part:
@@ -307,7 +336,8 @@ class Planner:
 
     def widest(self, part: Part) -> str | None:
         """Of the dims with about as much to divide as any, the one whose parts read least together;
-        ties go to the one with most to divide, then to the outermost."""
+        ties go to the one with most to divide, then to the outermost. One by which scores do not
+        differ comes last: each core would compute all of them."""
         dims = [
             (min(self.likely(extent), self.target.cores), -position, name)
             for position, (name, extent) in enumerate(part.nest.dims)
@@ -315,6 +345,7 @@ class Planner:
         ]
         if not dims:
             return None
+        dims = [dim for dim in dims if dim[0] > 1 and part.has_own_scores(dim[2])] or dims
         most = max(dims)[0]
         enough = [dim for dim in dims if dim[0] * 2 >= most]
         return min(enough, key=lambda dim: (self.read_by_all(part, dim[2]), -dim[0], -dim[1]))[2]
@@ -379,20 +410,30 @@ class Planner:
         return None
 
     def shrink(self, sizes: dict[DimKey, int], tile: Tile) -> bool:
-        """Halves one dim of a tile; False if none can be."""
+        """Halves one dim of a tile, of the largest among those that cost least; False if none can
+        be."""
         whole = {name for part in self.parts for name in part.walk.whole}
-        for wanted in (True, False):
-            dims = [
-                dim
-                for dim in tile.dims
-                if sizes[dim] > 1 and isinstance(dim, str) == wanted and dim not in whole
-            ]
-            if dims:
-                largest = max(dims, key=lambda dim: (dim in self.apart, sizes[dim]))
-                sizes[largest] = ceil(sizes[largest] / 2)
-                self.keep_order(sizes)
-                return True
-        return False
+        dims = [dim for dim in tile.dims if sizes[dim] > 1 and dim not in whole]
+        if not dims:
+            return False
+        best = min(
+            dims, key=lambda dim: (self.cost(dim, sizes), dim not in self.apart, -sizes[dim])
+        )
+        sizes[best] = ceil(sizes[best] / 2)
+        self.keep_order(sizes)
+        return True
+
+    def cost(self, dim: DimKey, sizes: Mapping[DimKey, int]) -> int:
+        """How reluctantly a dim is halved. Around a walk over scores, another trip repeats the
+        loads that do not depend on its dim, and a walk may be in parts of some length."""
+        if not isinstance(dim, str):
+            walked = any(dim[0] in part.needs.online for part in self.parts)
+            return 1 if walked and sizes[dim] > WALK_LENGTH else LAST
+        around = [part for part in self.parts if dim in part.dims]
+        if not all(part.has_own_scores(dim) for part in around):
+            return LAST - 1
+        repeated = sum(dim not in names for part in around for names in part.needs.walked)
+        return repeated + 1 if repeated else 0
 
     def keep_order(self, sizes: dict[DimKey, int]) -> None:
         """One position at a time outside an ordered dim that is in parts."""
@@ -423,7 +464,7 @@ class Planner:
                     f"scans along several dims, one of extent {self.extents[name]}"
                 )
         order = LoopOrder(self, part, own, shared).choose()
-        return Plan(shared, own, order, part.walk)
+        return Plan(shared, own, order, part.walk, part.needs.online)
 
 
 @dataclass(frozen=True)

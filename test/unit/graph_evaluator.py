@@ -5,6 +5,7 @@ One table from operation to function. Half precision is computed in f32 and roun
 what the dialect says.
 """
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from pkgutil import resolve_name
@@ -45,6 +46,11 @@ def add(x: Tensor, y: Tensor) -> Tensor:
     return torch.logical_xor(x, y) if x.dtype == torch.bool else torch.add(x, y)
 
 
+def gelu_tanh(x: Tensor) -> Tensor:
+    inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+    return x * 0.5 * (torch.tanh(inner) + 1)
+
+
 POINTWISE: Mapping[str, Callable[..., Tensor]] = {
     **{
         name: getattr(torch, name)
@@ -57,9 +63,12 @@ POINTWISE: Mapping[str, Callable[..., Tensor]] = {
     "add": add,
     "and": torch.bitwise_and,
     "floordiv": floordiv,
+    "gelu": lambda x: x * 0.5 * (torch.erf(x * math.sqrt(0.5)) + 1),
+    "gelu_tanh": gelu_tanh,
     "fma": fma,
     "not": torch.bitwise_not,
     "or": torch.bitwise_or,
+    "quick_gelu": lambda x: x * torch.sigmoid(x * 1.702),
     "select": torch.where,
     "shl": torch.bitwise_left_shift,
     "shr": torch.bitwise_right_shift,
@@ -256,6 +265,47 @@ def call(e: Evaluator, op: CallOp, *inputs: Tensor) -> list[Tensor]:
     return results
 
 
+def norm_axes(op: g.RmsNormOp | g.LayerNormOp) -> list[int]:
+    return list(range(-op.rank.value.data, 0))
+
+
+def rms_norm(e: Evaluator, op: g.RmsNormOp, x: Tensor, *weight: Tensor) -> Tensor:
+    mean = (x * x).mean(norm_axes(op), keepdim=True)
+    scaled = x * torch.rsqrt(mean + op.eps.value.data)
+    return scaled * weight[0] if weight else scaled
+
+
+def layer_norm(e: Evaluator, op: g.LayerNormOp, x: Tensor, *affine: Tensor) -> Tensor:
+    deviation = x - x.mean(norm_axes(op), keepdim=True)
+    mean = (deviation * deviation).mean(norm_axes(op), keepdim=True)
+    result = deviation * torch.rsqrt(mean + op.eps.value.data)
+    rest = list(affine)
+    if op.weight is not None:
+        result = result * rest.pop(0)
+    return result + rest.pop(0) if op.bias is not None else result
+
+
+def rope(e: Evaluator, op: g.RopeOp, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat([-second, first], -1) * sin
+
+
+def attention(
+    e: Evaluator, op: g.AttentionOp, q: Tensor, k: Tensor, v: Tensor, *others: Tensor
+) -> Tensor:
+    product = torch.matmul(wide(q), wide(k).transpose(-1, -2)).to(q.dtype)
+    values = dict(zip(op.score.block.args, (product, *others), strict=True))
+    for inner in list(op.score.block.ops)[:-1]:
+        operands = [values[operand] for operand in inner.operands]
+        values[inner.results[0]] = TABLE[type(inner)](e, inner, *operands)
+    score = values[op.scored]
+    weights = torch.softmax(score, -1)
+    if op.safe is not None:
+        nothing = (score == -math.inf).all(-1, keepdim=True)
+        weights = torch.where(nothing, torch.zeros_like(weights), weights)
+    return torch.matmul(wide(weights.to(v.dtype)), wide(v)).to(v.dtype)
+
+
 TABLE: Mapping[type[Operation], Callable[..., Tensor | list[Tensor]]] = {
     g.FullOp: lambda e, op: torch.full(e.shape(op), op.value.value.data, dtype=e.dtype(op)),
     g.ExtentOp: lambda e, op: torch.tensor(op.value.data.evaluate(e.symbols)),
@@ -265,11 +315,17 @@ TABLE: Mapping[type[Operation], Callable[..., Tensor | list[Tensor]]] = {
         .expand(e.shape(op))
     ),
     g.PointwiseOp: pointwise,
+    g.SoftmaxOp: lambda e, op, x: torch.softmax(x, op.dim.value.data),
+    g.LogSoftmaxOp: lambda e, op, x: torch.log_softmax(x, op.dim.value.data),
     g.ConvertOp: lambda e, op, x: x.to(e.dtype(op)),
     g.ReduceOp: reduce,
     g.ArgReduceOp: arg_reduce,
     g.ScanOp: scan,
     g.MatmulOp: matmul,
+    g.RmsNormOp: rms_norm,
+    g.LayerNormOp: layer_norm,
+    g.RopeOp: rope,
+    g.AttentionOp: attention,
     g.ReshapeOp: lambda e, op, x: x.reshape(e.shape(op)),
     g.TransposeOp: lambda e, op, x: x.permute(op.permutation.data),
     g.BroadcastOp: lambda e, op, x: x.expand(e.shape(op)),

@@ -10,6 +10,16 @@ of the argument in the function means the old one.
 from xdsl.ir import Dialect
 
 from lpu_mlir.dialects.lpu_graph.base import GraphOp, UnaryGraphOp, broadcast_extents, is_negative
+from lpu_mlir.dialects.lpu_graph.composite import (
+    COMPOSITES,
+    AttentionOp,
+    LayerNormOp,
+    LogSoftmaxOp,
+    RmsNormOp,
+    RopeOp,
+    SoftmaxOp,
+    YieldOp,
+)
 from lpu_mlir.dialects.lpu_graph.compute import (
     ArgReduceOp,
     ConvertOp,
@@ -65,6 +75,7 @@ LpuGraph = Dialect(
         GatherOp,
         ScatterOp,
         WriteBackOp,
+        *COMPOSITES,
     ],
 )
 
@@ -74,6 +85,7 @@ __all__ = [
     "SCANS",
     "SCATTERS",
     "ArgReduceOp",
+    "AttentionOp",
     "BroadcastOp",
     "ConcatOp",
     "ConvOp",
@@ -85,6 +97,8 @@ __all__ = [
     "GraphOp",
     "IndexedOp",
     "IotaOp",
+    "LayerNormOp",
+    "LogSoftmaxOp",
     "LpuGraph",
     "MatmulOp",
     "PadOp",
@@ -92,13 +106,17 @@ __all__ = [
     "PointwiseOp",
     "ReduceOp",
     "ReshapeOp",
+    "RmsNormOp",
+    "RopeOp",
     "ScanOp",
     "ScatterOp",
     "SliceOp",
+    "SoftmaxOp",
     "TransposeOp",
     "UnaryGraphOp",
     "WindowsOp",
     "WriteBackOp",
+    "YieldOp",
     "broadcast_extents",
     "in_domain",
     "is_negative",

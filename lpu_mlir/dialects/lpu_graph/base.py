@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     operand_def,
@@ -68,6 +68,15 @@ class GraphOp(IRDLOperation, HasCanonicalizationPatternsInterface):
             f"{what} has extents [{', '.join(map(str, shape))}], "
             f"expected [{', '.join(map(str, expected))}]",
         )
+
+    def expect_broadcast(self, value: SSAValue, shape: Sequence[Expr], what: str) -> None:
+        """A value may broadcast against `shape` without widening it."""
+        try:
+            fits = broadcast_extents(extents(value.type), tuple(shape)) == tuple(shape)
+        except ValueError:
+            fits = False
+        listed = ", ".join(map(str, shape))
+        self.expect(fits, f"{what} is {value.type}, which does not broadcast to [{listed}]")
 
     def expect_element(self, got: Attribute, expected: Attribute, what: str) -> None:
         element = element_type(got)
