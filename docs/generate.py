@@ -39,11 +39,10 @@ def fenced(documentation: str) -> str:
     parts = re.split(r"(^```.*?^```$)", inspect.cleandoc(documentation), flags=re.M | re.S)
     for i, text in enumerate(parts):
         if not text.startswith("```"):
+            paragraphs = text.split("\n\n")
             parts[i] = "\n\n".join(
-                f"```mlir\n{paragraph.strip()}\n```"
-                if paragraph.lstrip().startswith("%")
-                else paragraph
-                for paragraph in text.split("\n\n")
+                f"```mlir\n{p.strip()}\n```" if p.lstrip().startswith("%") else p
+                for p in paragraphs
             )
     return "".join(parts)
 
