@@ -96,7 +96,7 @@ def captured() -> tuple[str, Report]:
     graphs: list[str] = []
 
     def compiler(gm: fx.GraphModule, inputs: Sequence[object]) -> Callable:
-        graphs.append(gm.code.strip())
+        graphs.append(re.sub(r";  [\w = ]+ = None", "", gm.code.strip()))
         return compile_fx(gm, inputs, Options(fallback="error"))
 
     torch._dynamo.reset()

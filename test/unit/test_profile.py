@@ -9,7 +9,7 @@ from lpu_mlir.runtime.profile import profiled
 
 
 def function(x):
-    return (torch.exp(x) @ x.T).sort().values + 1
+    return torch.i0(torch.exp(x) @ x.T) + 1
 
 
 def rows(fn, *args) -> dict[str, int]:
@@ -26,10 +26,10 @@ def test_each_launch_and_host_call_has_a_row():
         torch.testing.assert_close(compiled(x), function(x))
         found = rows(lambda: (compiled(x), compiled(x)))
     ours = {name: count for name, count in found.items() if name.startswith("lpu_mlir::")}
-    assert ours.pop("lpu_mlir::host::aten.sort.default") == 2
+    assert ours.pop("lpu_mlir::host::aten.i0.default") == 2
     assert ours == {"lpu_mlir::main_0": 2, "lpu_mlir::main_1": 2}
     # What eager PyTorch does for a host call is there, what interprets a kernel is not.
-    assert found["aten::sort"] >= 2
+    assert found["aten::i0"] >= 2
     assert "aten::exp" not in found
 
 
