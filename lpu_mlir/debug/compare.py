@@ -20,6 +20,7 @@ from lpu_mlir.debug.parts import (
     ancestors,
     copy_inputs,
     extract,
+    random_numbers_kept,
     run_compiled,
     run_eager,
     source_call,
@@ -202,7 +203,7 @@ class Tester:
         The graph is compiled with all intermediate values as outputs.  That changes what is fused,
         so the fault may go away: then the shortest beginning of the graph is sought that has it.
         """
-        with unreported():
+        with unreported(), random_numbers_kept():
             shown = [node for node in part.calls if is_shown(node)]
             open_part = extract(part, ancestors(shown), shown, {})
             everything = self.differences(open_part) if shown else []

@@ -141,6 +141,19 @@ def test_random_numbers_are_the_same():
     assert torch.equal(torch.rand(1), after)
 
 
+def test_looking_for_a_difference_draws_no_random_numbers():
+    def function(x):
+        return torch.nn.functional.dropout(torch.sigmoid(x), 0.5)
+
+    torch.manual_seed(1)
+    function(X)
+    after = torch.rand(1)
+    torch.manual_seed(1)
+    comparison = lpu_mlir.compare(function, compiler=broken_compiler)(X)
+    assert comparison.first.operator == "aten.sigmoid.default"
+    assert torch.equal(torch.rand(1), after)
+
+
 def test_backward():
     def step(model, x):
         loss = model(x).square().sum()
