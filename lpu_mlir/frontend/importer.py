@@ -160,9 +160,6 @@ class _Importer:
     # --- the walk ---------------------------------------------------------------------------
     def run(self, name: str) -> ImportedGraph:
         nodes = list(self.gm.graph.nodes)
-        for node in nodes:
-            for val in tensors_in(node.meta.get("val")):
-                self.symbols.learn(val.shape)
         inputs = [self._placeholder(node) for node in nodes if node.op == "placeholder"]
         for node in nodes:
             if node.op == "get_attr":
