@@ -21,12 +21,14 @@ from xdsl.rewriter import Rewriter
 
 from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
+from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import element_bytes, element_type, extents, symbol_ranges, symbols
 from lpu_mlir.dialects.lpu_loop import NestOp
+from lpu_mlir.logs import logger
 from lpu_mlir.nests.nest import Nest, read_parts, write_body
 from lpu_mlir.nests.scalar import Fold, Load, Node, Op, Pieces, Scalars, as_contraction, is_dim
 
-LOG = logging.getLogger("lpu_mlir.fuse")
+LOG = logger("fuse")
 
 MAX_RECOMPUTATIONS = 2
 """How many readers may each evaluate a transcendental function again."""
@@ -338,7 +340,9 @@ class Fusion:
     def try_join(self, op: NestOp) -> bool:
         tensor = op.outputs[0]
         why_not = self.reason_against(op, tensor)
-        LOG.debug("%s: %s", tensor.name_hint or tensor, why_not or "fused into its readers")
+        if LOG.isEnabledFor(logging.DEBUG):
+            where = describe_location(op.location) or "unknown"
+            LOG.debug("%s at %s: %s", tensor.type, where, why_not or "fused into its readers")
         if why_not is not None:
             return False
         made = definition(op, self.nests[op])
