@@ -8,9 +8,8 @@ joins only a nest that reads each of its elements once: its epilogue.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -21,10 +20,11 @@ from xdsl.rewriter import Rewriter
 
 from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
-from lpu_mlir.dialects.lpu import element_bytes, element_type, extents, symbol_ranges, symbols
+from lpu_mlir.dialects.lpu import extents, symbol_ranges, symbols
 from lpu_mlir.dialects.lpu_loop import NestOp
 from lpu_mlir.nests.nest import Nest, read_parts, write_body
 from lpu_mlir.nests.scalar import Fold, Load, Node, Op, Pieces, Scalars, as_contraction, is_dim
+from lpu_mlir.nests.traffic import Traffic
 
 LOG = logging.getLogger("lpu_mlir.fuse")
 
@@ -143,38 +143,13 @@ def reason_against(made: Definition, loads: Iterable[Load], consumer: Nest) -> s
 class Policy:
     """Compares the bytes that move with and without a tensor, at the likely symbol values."""
 
-    hints: Mapping[str, int]
+    traffic: Traffic
     launch_bytes: int
     """What starting a kernel costs, in bytes that could have moved meanwhile."""
 
-    def number(self, expr: Expr) -> int:
-        return max(0, expr.evaluate(self.hints))
-
-    def tensor_bytes(self, tensor: SSAValue) -> int:
-        elements = prod(self.number(extent) for extent in extents(tensor.type))
-        return elements * element_bytes(element_type(tensor.type))
-
-    def reads(self, nest: Nest) -> dict[SSAValue, int]:
-        """Bytes of each tensor that a nest reads."""
-        sizes = {name: self.number(extent) for name, extent in nest.dims}
-        nodes = nest.nodes()
-        for node in nodes:
-            if isinstance(node, Fold):
-                sizes.update((name, self.number(extent)) for name, extent in node.dims)
-        found: dict[SSAValue, int] = {}
-        for node in nodes:
-            if isinstance(node, Load):
-                whole = self.tensor_bytes(node.source)
-                touched = prod(sizes[name] for name in node.free) * element_bytes(
-                    element_type(node.source.type)
-                )
-                size = whole if node.indirect else min(whole, touched)
-                found[node.source] = max(found.get(node.source, 0), size)
-        return found
-
     def is_expensive(self, nest: Nest) -> bool:
         """Whether a transcendental function is evaluated for every element."""
-        dims = {name for name, extent in nest.dims if self.number(extent) > 1}
+        dims = {name for name, extent in nest.dims if self.traffic.number(extent) > 1}
         return any(
             isinstance(node, Op) and node.op.name.startswith("math.") and dims <= node.free
             for node in nest.nodes()
@@ -184,16 +159,16 @@ class Policy:
         self, tensor: SSAValue, made: Definition, consumers: list[Nest]
     ) -> str | None:
         """Why it does not pay to compute `tensor` where it is read; None if it does."""
-        inputs = self.reads(made.nest)
+        inputs = self.traffic.reads(made.nest)
         if not inputs:
             return None
         if len(consumers) > MAX_RECOMPUTATIONS and self.is_expensive(made.nest):
             return f"{len(consumers)} nests would each evaluate an expensive function"
-        size = self.tensor_bytes(tensor)
+        size = self.traffic.tensor_bytes(tensor)
         kept = self.launch_bytes + size * (1 + len(consumers)) + sum(inputs.values())
         joined = 0
         for consumer in consumers:
-            already = self.reads(consumer)
+            already = self.traffic.reads(consumer)
             joined += sum(max(0, read - already.get(source, 0)) for source, read in inputs.items())
         if joined <= kept:
             return None
@@ -313,7 +288,7 @@ class Fusion:
 def fuse_block(function: func.FuncOp, launch_bytes: int) -> None:
     hints = {s.symbol.data: s.hint.data for s in symbols(function)}
     scalars = Scalars(dict(symbol_ranges(function)))
-    fusion = Fusion(function.body.block, scalars, Policy(hints, launch_bytes))
+    fusion = Fusion(function.body.block, scalars, Policy(Traffic(hints), launch_bytes))
     fusion.run()
 
 
