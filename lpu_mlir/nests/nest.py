@@ -297,6 +297,17 @@ def _common(parts: Sequence[Nest], known: frozenset[str]) -> list[Dim]:
     ]
 
 
+def form_tree(parts: Sequence[Nest], known: frozenset[str] = frozenset()) -> bool:
+    """Whether parts can be written as one nest: those that share any dim beyond the known ones
+    all share one."""
+    groups = _groups([part for part in parts if len(part.dims) > len(known)], known)
+    for group in groups:
+        common = _common(group, known)
+        if not common or not form_tree(group, known | {name for name, _ in common}):
+            return False
+    return True
+
+
 def _groups(parts: Sequence[Nest], known: frozenset[str]) -> list[list[Nest]]:
     """The parts in groups, of which each shares a dim beyond the known ones."""
     groups: list[tuple[set[str], list[Nest]]] = []

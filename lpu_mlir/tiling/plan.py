@@ -12,6 +12,7 @@ written, so that only the last of them that has a tile of more than one position
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -247,6 +248,14 @@ def make_part(nest: Nest, outs: Sequence[SSAValue], scalars: Scalars) -> Part:
     return Part(nest, make_walk(nest, outs, scalars), Needs(nest, scalars, outs))
 
 
+def is_within(part: Part, other: Part) -> bool:
+    """Whether a part has fewer dims than another one, which makes all that it stores."""
+    if not part.dims or not part.dims < other.dims:
+        return False
+    made = set(other.nest.nodes())
+    return all(n in made for n in part.nest.nodes() if isinstance(n, Load | Fold))
+
+
 @dataclass
 class Planner:
     """Sizes for all parts of one phase: what they have in common has one size."""
@@ -257,36 +266,42 @@ class Planner:
 
     def __post_init__(self) -> None:
         self.extents: dict[DimKey, Expr] = {}
-        self.tiles: list[Tile] = []
-        counted: set[Tile] = set()
         for part in self.parts:
             self.extents.update(part.needs.extents)
-            # What several parts need is there once.
-            self.tiles += [tile for tile in part.needs.tiles if tile not in counted]
-            counted.update(part.needs.tiles)
         self.shared = self.choose_shared()
+        self.tiles: list[tuple[Tile, str | None]] = []
+        """All tiles, and the dim that is divided in the part that makes them."""
+        counted: set[Tile] = set()
+        for part, shared in zip(self.parts, self.shared, strict=True):
+            # What several parts need is there once.
+            self.tiles += [(tile, shared) for tile in part.needs.tiles if tile not in counted]
+            counted.update(part.needs.tiles)
 
     def likely(self, extent: Expr) -> int:
         return max(1, extent.evaluate(self.hints))
 
     def widest(self, part: Part) -> str | None:
-        """The dim with most work to divide; ties go to the outermost."""
+        """The dim with most work to divide; of several, the one on which most folds depend, for
+        every core makes the others; of those, the outermost."""
+        folds = Counter(
+            dim for tile in part.needs.tiles if isinstance(tile.node, Fold) for dim in tile.dims
+        )
         candidates = [
-            (min(self.likely(extent), self.target.cores), -position, name)
+            (min(self.likely(extent), self.target.cores), folds[name], -position, name)
             for position, (name, extent) in enumerate(part.nest.dims)
             if name not in part.walk.sequential
         ]
-        return max(candidates)[2] if candidates else None
+        return max(candidates)[-1] if candidates else None
 
     def choose_shared(self) -> list[str | None]:
-        """The dim that the cores divide in each part.  A part that another one has all dims of
-        goes with that, so that what both need is made once."""
+        """The dim that the cores divide in each part.  A part that only stores what another one
+        makes goes with that."""
         widest = [self.widest(part) for part in self.parts]
         found = list(widest)
         for i, part in enumerate(self.parts):
-            around = [j for j, other in enumerate(self.parts) if part.dims < other.dims]
-            if part.dims and around:
-                shared = widest[max(around, key=lambda j: len(self.parts[j].dims))]
+            around = [j for j, other in enumerate(self.parts) if is_within(part, other)]
+            if around:
+                shared = widest[around[0]]
                 found[i] = shared if shared in part.dims else None
         return found
 
@@ -309,23 +324,26 @@ class Planner:
             return self.per_core(key)
         return max(1, size)
 
-    def bytes(self, tile: Tile, sizes: Mapping[DimKey, int]) -> int:
-        return prod(sizes[dim] for dim in tile.dims) * tile.element_bytes
+    def size(self, key: DimKey, shared: str | None, sizes: Mapping[DimKey, int]) -> int:
+        """The capacity along a dim in a part that has `shared` divided."""
+        if isinstance(key, str) and key == shared and self.extents[key].constant() is not None:
+            return min(sizes[key], self.per_core(key))
+        return sizes[key]
 
-    def excess(self, sizes: Mapping[DimKey, int]) -> Tile | None:
-        """A tile that is too large, if there is one."""
-        computed = max(
-            (t for t in self.tiles if t.computed),
-            key=lambda t: self.bytes(t, sizes),
-            default=None,
-        )
-        if computed is not None and self.bytes(computed, sizes) > self.target.tile_bytes:
-            return computed
+    def bytes(self, tile: Tile, shared: str | None, sizes: Mapping[DimKey, int]) -> int:
+        return prod(self.size(dim, shared, sizes) for dim in tile.dims) * tile.element_bytes
+
+    def too_large(self, sizes: Mapping[DimKey, int]) -> Tile | None:
+        """A computed tile that is larger than one may be, if there is one."""
+        computed = [(self.bytes(*tile, sizes), tile[0]) for tile in self.tiles if tile[0].computed]
+        size, largest = max(computed, key=lambda entry: entry[0], default=(0, None))
+        return largest if size > self.target.tile_bytes else None
+
+    def fits(self, sizes: Mapping[DimKey, int]) -> bool:
+        """Whether SRAM has room for all tiles at once."""
         depth = self.target.channel_depth
-        live = sum(self.bytes(t, sizes) * (1 if t.computed else depth) for t in self.tiles)
-        if live > self.target.sram_bytes:
-            return max(self.tiles, key=lambda t: self.bytes(t, sizes))
-        return None
+        live = sum(self.bytes(*t, sizes) * (1 if t[0].computed else depth) for t in self.tiles)
+        return live <= self.target.sram_bytes
 
     def shrink(self, sizes: dict[DimKey, int], tile: Tile) -> bool:
         """Halves one dim of a tile; False if none can be."""
@@ -354,18 +372,21 @@ class Planner:
                 in_parts |= extent is None or sizes[name] < extent
 
     def choose_sizes(self) -> dict[DimKey, int] | None:
-        """Tile capacities of all dims; None if they do not fit, whatever they are."""
+        """Tile capacities of all dims; None if SRAM has no room for several parts with tiles as
+        large as each alone could have."""
         sizes = {key: self.whole(key) for key in self.extents}
         self.keep_order(sizes)
-        while (tile := self.excess(sizes)) is not None:
-            if not self.shrink(sizes, tile):
-                return None if len(self.parts) > 1 else sizes
-        return sizes
+        while True:
+            tile = self.too_large(sizes)
+            if tile is None and not self.fits(sizes):
+                if len(self.parts) > 1:
+                    return None
+                tile, _ = max(self.tiles, key=lambda t: self.bytes(*t, sizes))
+            if tile is None or not self.shrink(sizes, tile):
+                return sizes
 
     def plan(self, part: Part, shared: str | None, sizes: Mapping[DimKey, int]) -> Plan:
-        own = dict(sizes)
-        if shared is not None and self.extents[shared].constant() is not None:
-            own[shared] = min(own[shared], self.per_core(shared))
+        own = {key: self.size(key, shared, sizes) for key in sizes}
         for name in part.walk.whole:
             if self.extents[name].constant() != own[name]:
                 raise NotImplementedError(
@@ -412,7 +433,7 @@ class LoopOrder:
             for load in loads:
                 last = max((i for i, n in enumerate(order) if n in load.dims), default=-1)
                 repeats = prod(self.trips(n) for n in order[: last + 1])
-                total += repeats * self.planner.bytes(load, self.sizes)
+                total += repeats * self.planner.bytes(load, self.shared, self.sizes)
             return total
 
         return min(permutations(looped), key=moved)
@@ -422,7 +443,8 @@ def make_plans(
     parts: Sequence[Part], target: Target, hints: Mapping[str, int]
 ) -> list[Plan] | None:
     """
-    Cores, tile sizes and loop order for parts in one phase; None if they do not fit SRAM together.
+    Cores, tile sizes and loop order for parts in one phase; None if that would make their tiles
+    smaller, for all have to be in SRAM.
 
     Raises NotImplementedError where dims that must be in one tile have no known or a too large
     extent.

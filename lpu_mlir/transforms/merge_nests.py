@@ -29,7 +29,7 @@ from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import HostCallOp, bound_late, symbol_ranges, symbols
 from lpu_mlir.dialects.lpu_loop import Dim, NestOp, WriteBackOp, indirect_name
-from lpu_mlir.nests.nest import Nest, Store, read_parts, write_parts
+from lpu_mlir.nests.nest import Nest, Store, form_tree, read_parts, write_parts
 from lpu_mlir.nests.scalar import Fold, Load, Node, Scalars, as_contraction
 from lpu_mlir.nests.traffic import Traffic
 
@@ -140,27 +140,48 @@ def alike(mine: Expr, its: Expr, dims: Mapping[str, Expr]) -> tuple[str, str] | 
     return (name, theirs[0]) if mine == its.substitute({theirs[0]: Expr.name(name)}) else None
 
 
-def match_dims(first: Group, second: Group) -> dict[str, str]:
-    """Dims of `second` -> the dims of `first` that they are: both step through the same elements
-    of what both load, or of what one stores and the other loads."""
-    ours, theirs = common_dims(first.parts), common_dims(second.parts)
-    made, sources = definitions(first), first.sources()
-    votes = Counter[tuple[str, str]]()
+def votes(
+    first: Nest, first_made: Sequence[tuple[SSAValue, Store]], second: Group
+) -> Counter[tuple[str, str]]:
+    """How many bytes speak for a dim of a part being one of another group: both step equally
+    through what both load, or what one stores and the other loads."""
+    places: dict[SSAValue, list[Sequence[Expr]]] = {}
+    for node in first.nodes():
+        if isinstance(node, Load):
+            places.setdefault(node.source, []).append(node.index)
+    for result, store in first_made:
+        places.setdefault(result, []).append(store.index)
+    found = Counter[tuple[str, str]]()
+    dims = dict(first.dims)
     for load, size in second.loads.items():
-        places = [other.index for other in sources.get(load.source, ())]
-        if load.source in made:
-            places.append(made[load.source][1].index)
-        for index in places:
+        for index in places.get(load.source, ()):
             pairs = zip(index, load.index, strict=True)
-            found = dict.fromkeys(alike(mine, its, ours) for mine, its in pairs)
-            votes.update({pair: size + 1 for pair in found if pair is not None})
-    mapping: dict[str, str] = {}
-    for (mine, its), _ in votes.most_common():
-        if its in mapping or mine in mapping.values():
+            alikes = dict.fromkeys(alike(mine, its, dims) for mine, its in pairs)
+            found.update({pair: size + 1 for pair in alikes if pair is not None})
+    return found
+
+
+def match_dims(first: Group, second: Group) -> dict[str, str]:
+    """Dims of `second` -> the dims of a part of `first` that they are; of the part for which most
+    bytes speak."""
+    theirs = common_dims(second.parts)
+    if not theirs:
+        return {}
+    made = definitions(first)
+    best, most = dict[str, str](), 0
+    for part in first.parts:
+        if is_ordered(part):
             continue
-        if its in theirs and theirs[its] == ours[mine]:
+        own = [(result, store) for result, (p, store) in made.items() if p is part]
+        dims, mapping, total = dict(part.dims), dict[str, str](), 0
+        for (mine, its), size in votes(part, own, second).most_common():
+            if its in mapping or mine in mapping.values() or theirs.get(its) != dims[mine]:
+                continue
             mapping[its] = mine
-    return mapping
+            total += size
+        if total > most:
+            best, most = mapping, total
+    return best
 
 
 # --- mechanics ----------------------------------------------------------------------------------
@@ -179,9 +200,9 @@ def rename(
         store = made[load.source][1]
         return store.value if load.index == store.index else None
 
-    ours = [dim for dim in first.parts[0].dims if dim[0] in names.values()]
     own = [(names[name], extent) for name, extent in part.dims]
-    dims = [dim for dim in ours if dim in own] + [dim for dim in own if dim not in ours]
+    ours = [dim for p in first.parts for dim in p.dims if dim in own]
+    dims = dict.fromkeys((*ours, *own))
     stores = tuple(replace(store, out=store.out + moved) for store in part.stores)
     new = Nest(tuple(dims), stores, part.checks)
     scalars.ranges.update(new.ranges())
@@ -204,18 +225,9 @@ def join(parts: Sequence[Nest], more: Sequence[Nest]) -> list[Nest]:
 
 def merge(first: Group, second: Group, scalars: Scalars, traffic: Traffic) -> Group:
     """Both groups as one, in the place of `first`."""
-    mapping = match_dims(first, second)
-    taken = {name for part in first.parts for name, _ in part.dims}
-    fresh = filter(lambda name: name not in taken, map("d{}".format, count()))
-    names = dict(mapping)
-    for part in second.parts:
-        for name, _ in part.dims:
-            if name not in names:
-                names[name] = next(fresh)
-    for part in first.parts:
-        scalars.ranges.update(part.ranges())
-    more = [rename(part, names, first, scalars, len(first.outs)) for part in second.parts]
-    parts = join(first.parts, more)
+    parts = merge_parts(first, second, match_dims(first, second), scalars)
+    if not form_tree(parts):
+        parts = merge_parts(first, second, {}, scalars)
     return replace(
         first,
         parts=parts,
@@ -223,6 +235,21 @@ def merge(first: Group, second: Group, scalars: Scalars, traffic: Traffic) -> Gr
         results=[*first.results, *second.results],
         loads={load: size for part in parts for load, size in traffic.loads(part).items()},
     )
+
+
+def merge_parts(
+    first: Group, second: Group, mapping: Mapping[str, str], scalars: Scalars
+) -> list[Nest]:
+    """The parts of both, some dims of `second` being dims of `first`, the others new."""
+    taken = {name for part in first.parts for name, _ in part.dims}
+    fresh = filter(lambda name: name not in taken, map("d{}".format, count()))
+    names = dict(mapping)
+    for part in second.parts:
+        names.update({name: next(fresh) for name, _ in part.dims if name not in names})
+    for part in first.parts:
+        scalars.ranges.update(part.ranges())
+    more = [rename(part, names, first, scalars, len(first.outs)) for part in second.parts]
+    return join(first.parts, more)
 
 
 def tidy(group: Group, scalars: Scalars) -> list[Nest]:
@@ -439,7 +466,8 @@ class Merging:
             return "a matrix product would be made for each point of another part"
         if small and (self.is_small(first) or self.is_small(second)):
             return None
-        if self.saved(first, second, merged) <= 0:
+        in_common = first.sources().keys() & second.sources().keys()
+        if not in_common and self.saved(first, second, merged) <= 0:
             return "they load nothing in common"
         return None
 
