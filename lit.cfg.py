@@ -21,6 +21,7 @@ def command(name: str) -> str:
 
 
 config.substitutions += [
+    (command("lpu-run"), f"{sys.executable} -m lpu_mlir.tools.lpu_run"),
     (command("lpu-opt"), f"{sys.executable} -m lpu_mlir.tools.lpu_opt"),
     (command("filecheck"), f"{sys.executable} -m filecheck"),
 ]

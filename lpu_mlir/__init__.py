@@ -10,10 +10,15 @@ from pkgutil import resolve_name
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "Comparison": "lpu_mlir.debug.compare:Comparison",
     "CompileError": "lpu_mlir.reproducer:CompileError",
+    "MismatchError": "lpu_mlir.debug.compare:MismatchError",
     "Report": "lpu_mlir.report:Report",
     "Unsupported": "lpu_mlir.frontend.errors:Unsupported",
+    "compare": "lpu_mlir.debug.compare:compare",
+    "compare_graph": "lpu_mlir.debug.compare:compare_graph",
     "explain": "lpu_mlir.backend:explain",
+    "minify": "lpu_mlir.debug.minify:minify",
     "lpu_mlir": "lpu_mlir.backend:lpu_mlir",
 }
 """Public name -> where it is defined."""

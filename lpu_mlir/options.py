@@ -9,7 +9,7 @@ from typing import Any
 from lpu_mlir.model.target import TARGETS
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "interpreter": ("reference",),
+    "interpreter": ("reference", "compare"),
     "fallback": ("host", "error"),
     "target": tuple(TARGETS),
 }
@@ -31,7 +31,9 @@ class Options:
     """Options of one compilation; ValueError or TypeError for a value that is not allowed."""
 
     interpreter: str = "reference"
-    """What runs the kernels. "reference" executes them tile by tile and checks every access."""
+    """What runs the kernels. "reference" executes them tile by tile and checks every access;
+    "compare" does so, too, runs each graph in eager PyTorch beside it, and raises
+    `lpu_mlir.MismatchError` where they differ."""
 
     fallback: str = "host"
     """What becomes of an operator without a native form: "host" runs it in eager PyTorch, "error"
@@ -45,6 +47,9 @@ class Options:
 
     verify: bool = False
     """Verify the IR after every stage of the pipeline: slow, for finding bugs in the compiler."""
+
+    tolerance: float = 1.0
+    """How much "compare" allows, in multiples of PyTorch's tolerances for each dtype."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -26,6 +26,11 @@ from lpu_mlir.transforms.loop_to_kernel import LoopToKernelPass
 from lpu_mlir.transforms.merge_nests import MergeNestsPass
 from lpu_mlir.transforms.outline import OutlinePass
 from lpu_mlir.transforms.plan_memory import PlanMemoryPass
+from lpu_mlir.transforms.raise_attention import RaiseAttentionPass
+from lpu_mlir.transforms.raise_gelu import RaiseGeluPass
+from lpu_mlir.transforms.raise_norms import RaiseNormsPass
+from lpu_mlir.transforms.raise_rope import RaiseRopePass
+from lpu_mlir.transforms.raise_softmax import RaiseSoftmaxPass
 from lpu_mlir.transforms.split_movement import SplitMovementPass
 from lpu_mlir.transforms.split_reductions import SplitReductionsPass
 from lpu_mlir.transforms.verify_dominance import check_dominance
@@ -56,6 +61,11 @@ def stages(target: Target) -> tuple[Stage, ...]:
         Stage("graph", OutlinePass(), "compile each distinct layer once"),
         Stage("graph", CanonicalizePass(), "drop views of views, neutral operations, dead values"),
         Stage("graph", CommonSubexpressionElimination(), "compute equal values once"),
+        Stage("graph", RaiseSoftmaxPass(), "softmax by name"),
+        Stage("graph", RaiseAttentionPass(), "attention by name, to be one nest"),
+        Stage("graph", RaiseNormsPass(), "norms by name"),
+        Stage("graph", RaiseGeluPass(), "gelu by name"),
+        Stage("graph", RaiseRopePass(), "rotary embeddings by name"),
         # lpu_loop: the computation of one element, on tensors, then on memrefs
         Stage("loop", GraphToLoopPass(), "views become index expressions, the rest nests"),
         Stage("loop", FusePass(target.launch_bytes), "join nests where that moves fewer bytes"),

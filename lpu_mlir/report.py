@@ -6,8 +6,8 @@ import json
 import operator
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self, cast
@@ -350,6 +350,16 @@ def note_break(gm: fx.GraphModule) -> None:
     report = _OPEN.get()
     if report is not None and reason is not None and reason.graph_break:
         report.graph_ends(str(reason.reason))
+
+
+@contextmanager
+def unreported() -> Generator[None]:
+    """What is compiled or runs inside is told to no report."""
+    token = _OPEN.set(None)
+    try:
+        yield
+    finally:
+        _OPEN.reset(token)
 
 
 def begin_graph() -> CompiledGraph:

@@ -26,6 +26,7 @@ from lpu_mlir.dialects.lpu_graph import (
     BroadcastOp,
     ConcatOp,
     ConvertOp,
+    ConvOp,
     ExtentOp,
     FullOp,
     GatherOp,
@@ -39,6 +40,7 @@ from lpu_mlir.dialects.lpu_graph import (
     ScatterOp,
     SliceOp,
     TransposeOp,
+    WindowsOp,
     broadcast_extents,
 )
 from lpu_mlir.frontend.errors import NotNative
@@ -237,6 +239,20 @@ class GraphBuilder:
         rhs = self.reshape(rhs, swapped([*batch, k, n], flip_rhs))
         return self.emit(MatmulOp(lhs, rhs, flip_lhs, flip_rhs))
 
+    def conv(
+        self,
+        x: SSAValue,
+        weight: SSAValue,
+        counts: Sequence[Extent],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        groups: int,
+        dtype: torch.dtype,
+    ) -> SSAValue:
+        """In `dtype`: that of the operands or, not rounded, f32."""
+        element = ELEMENTS[dtype]
+        return self.emit(ConvOp(x, weight, counts, strides, dilations, groups, element))
+
     # --- views ------------------------------------------------------------------------------
     def reshape(self, value: SSAValue, shape: Sequence[Extent]) -> SSAValue:
         result = tensor_type(element_type(value.type), shape)
@@ -284,6 +300,17 @@ class GraphBuilder:
         steps = [1] * len(shape)
         steps[dim] = step
         return self.slice(value, starts, shape, steps)
+
+    def windows(
+        self,
+        value: SSAValue,
+        counts: Sequence[Extent],
+        sizes: Sequence[Extent],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+    ) -> SSAValue:
+        """[..., counts, sizes] of the last dims."""
+        return self.emit(WindowsOp(value, counts, sizes, strides, dilations))
 
     def pad(
         self,

@@ -64,8 +64,9 @@ from lpu_mlir.frontend.outputs import (
     storage_base,
     unusual_strides,
 )
+from lpu_mlir.frontend.rng import plain_random_operators
 from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, from_sympy, sym_node
-from lpu_mlir.frontend.table import HANDLERS
+from lpu_mlir.frontend.table import HANDLERS, Handler
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 
 aten = torch.ops.aten
@@ -124,13 +125,19 @@ class ImportedGraph:
     constants: tuple[torch.Tensor, ...]
 
 
-def import_graph(gm: fx.GraphModule, name: str = "main", fallback: str = "host") -> ImportedGraph:
+def import_graph(
+    gm: fx.GraphModule,
+    name: str = "main",
+    fallback: str = "host",
+    handlers: Mapping[Any, Handler] = HANDLERS,
+) -> ImportedGraph:
     """Imports a graph of ATen operators whose nodes carry their values in `meta["val"]`.
 
     What has no translation becomes an `lpu.host_call`; with `fallback="error"`, or where that
     cannot be, `Unsupported` is raised.
     """
-    return _Importer(gm, fallback).run(name)
+    plain_random_operators(gm.graph)
+    return _Importer(gm, fallback, handlers).run(name)
 
 
 @dataclass
@@ -167,8 +174,9 @@ class _Symbols:
 
 
 class _Importer:
-    def __init__(self, gm: fx.GraphModule, fallback: str):
+    def __init__(self, gm: fx.GraphModule, fallback: str, handlers: Mapping[Any, Handler]):
         self.gm = gm
+        self.handlers = handlers
         self.fallback = fallback
         self.symbols = _Symbols()
         self.environment: dict[fx.Node, Any] = {}
@@ -327,7 +335,7 @@ class _Importer:
         if node.target is aten.slice.Tensor and "unbacked_bindings" in node.meta:
             self._name_length(val, *args)
         results = self._results(node, val)
-        handler = HANDLERS.get(node.target)
+        handler = self.handlers.get(node.target)
         try:
             if len(self.symbols.declared) > before:
                 raise NotNative("extents of the result depend on data")
@@ -346,8 +354,13 @@ class _Importer:
             raise
         if isinstance(value, SSAValue):
             return self._conforming(node, value, results[0])
-        pairs = zip(value, results, strict=True)
-        return tuple(v if v is None else self._conforming(node, v, r) for v, r in pairs)
+        # A gradient that nobody asked for is None, in what PyTorch expects and in what comes.
+        types = iter(results)
+        expected = [next(types) if isinstance(v, torch.Tensor) else None for v in flattened(val)]
+        return tuple(
+            None if v is None or type_ is None else self._conforming(node, v, type_)
+            for v, type_ in zip(value, expected, strict=True)
+        )
 
     def _name_length(
         self,

@@ -285,11 +285,7 @@ def sign(b: GraphBuilder, x: SSAValue) -> SSAValue:
 
 
 def gelu(x: Term, approximate: str = "none") -> Term:
-    if approximate == "tanh":
-        cubed = x * x * x
-        inner = (x + cubed * 0.044715) * math.sqrt(2 / math.pi)
-        return x * 0.5 * (inner.apply("tanh") + 1)
-    return x * 0.5 * ((x * math.sqrt(0.5)).apply("erf") + 1)
+    return x.apply("gelu_tanh" if approximate == "tanh" else "gelu")
 
 
 def silu(x: Term) -> Term:

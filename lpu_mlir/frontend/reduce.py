@@ -10,6 +10,7 @@ import torch
 from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr, product
+from lpu_mlir.dialects.lpu_graph import LogSoftmaxOp, SoftmaxOp
 from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors, Term, dtype_of, rank, shape_of
 from lpu_mlir.frontend.errors import NotNative
 from lpu_mlir.frontend.types import opmath
@@ -185,24 +186,19 @@ def var_mean(
 # --- softmax ------------------------------------------------------------------------------------
 
 
-def _shifted(b: GraphBuilder, x: SSAValue, dim: int) -> tuple[Term, list[int]]:
-    if not b.dtype.is_floating_point:
-        raise NotNative("eager refuses integers, unless there are none")
-    dims = axes(x, dim)
-    wide = Term(b, b.convert(x, opmath(dtype_of(x))))
-    return wide - _combined(b, "max", wide, dims), dims
+def along_row(made: type[SoftmaxOp | LogSoftmaxOp]) -> Handler:
+    """softmax and log_softmax: half precision runs in f32 and is rounded once."""
 
+    def handler(b: GraphBuilder, x: SSAValue, dim: int, half_to_float: bool) -> SSAValue:
+        if not b.dtype.is_floating_point:
+            raise NotNative("eager refuses integers, unless there are none")
+        wide = b.convert(x, opmath(dtype_of(x)))
+        if not rank(x):
+            wide = b.reshape(wide, [1])
+        row = b.emit(made(wide, dim % max(1, rank(x))))
+        return b.reshape(b.convert(row, b.dtype), shape_of(x))
 
-def softmax(b: GraphBuilder, x: SSAValue, dim: int, half_to_float: bool) -> SSAValue:
-    shifted, dims = _shifted(b, x, dim)
-    exponentials = shifted.apply("exp")
-    return (exponentials / _combined(b, "add", exponentials, dims)).to(b.dtype).value
-
-
-def log_softmax(b: GraphBuilder, x: SSAValue, dim: int, half_to_float: bool) -> SSAValue:
-    shifted, dims = _shifted(b, x, dim)
-    total = _combined(b, "add", shifted.apply("exp"), dims)
-    return (shifted - total.apply("log")).to(b.dtype).value
+    return handler
 
 
 # --- scans --------------------------------------------------------------------------------------
@@ -390,8 +386,8 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.argmin.default: position("min"),
     aten.var.correction: var,
     aten.var_mean.correction: var_mean,
-    aten._softmax.default: softmax,
-    aten._log_softmax.default: log_softmax,
+    aten._softmax.default: along_row(SoftmaxOp),
+    aten._log_softmax.default: along_row(LogSoftmaxOp),
     aten.cumsum.default: scan("add"),
     aten.cumprod.default: scan("mul"),
     aten.native_layer_norm.default: layer_norm,

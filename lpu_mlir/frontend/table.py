@@ -6,16 +6,29 @@ To add one: an entry in its family's table, a function, a test.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
-from lpu_mlir.frontend import creation, indexing, matmul, pointwise, reduce, views
+from lpu_mlir.frontend import (
+    convolution,
+    creation,
+    indexing,
+    matmul,
+    pointwise,
+    pooling,
+    reduce,
+    views,
+)
 from lpu_mlir.frontend.builder import Tensors
 
-HANDLERS: Mapping[Any, Callable[..., Tensors]] = {
+Handler: TypeAlias = Callable[..., Tensors]
+
+HANDLERS: Mapping[Any, Handler] = {
     **pointwise.HANDLERS,
     **reduce.HANDLERS,
     **views.HANDLERS,
     **creation.HANDLERS,
     **matmul.HANDLERS,
     **indexing.HANDLERS,
+    **convolution.HANDLERS,
+    **pooling.HANDLERS,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import pi, sqrt
 from typing import TypeAlias
 
 from xdsl.dialects import arith, math
@@ -104,6 +105,28 @@ def _float_sigmoid(n: Numbers, x: Node) -> Node:
     return n.float(arith.DivfOp, one, denominator)
 
 
+def _half_of(n: Numbers, x: Node, like: Node) -> Node:
+    """x / 2 * (1 + like)"""
+    halved = n.float(arith.MulfOp, x, n.const(0.5))
+    return n.float(arith.MulfOp, halved, n.float(arith.AddfOp, like, n.const(1)))
+
+
+def _gelu(n: Numbers, x: Node) -> Node:
+    scaled = n.float(arith.MulfOp, x, n.const(sqrt(0.5)))
+    return _half_of(n, x, n.float(math.ErfOp, scaled))
+
+
+def _gelu_tanh(n: Numbers, x: Node) -> Node:
+    cubed = n.float(arith.MulfOp, n.float(arith.MulfOp, x, x), x)
+    inner = n.float(arith.AddfOp, x, n.float(arith.MulfOp, cubed, n.const(0.044715)))
+    scaled = n.float(arith.MulfOp, inner, n.const(sqrt(2 / pi)))
+    return _half_of(n, x, n.float(math.TanhOp, scaled))
+
+
+def _quick_gelu(n: Numbers, x: Node) -> Node:
+    return n.float(arith.MulfOp, x, _float_sigmoid(n, n.float(arith.MulfOp, x, n.const(1.702))))
+
+
 def _signs_differ(n: Numbers, rest: Node, divisor: Node) -> Node:
     """Whether a remainder is not zero and has another sign than the divisor."""
     zero = n.const(0)
@@ -167,6 +190,8 @@ FLOAT: Mapping[str, Builder] = {
     "floordiv": _float_floordiv,
     "fma": _direct(math.FmaOp),
     "fmod": _direct(RemFOp),
+    "gelu": _gelu,
+    "gelu_tanh": _gelu_tanh,
     "log": _direct(math.LogOp),
     "log10": _direct(math.Log10Op),
     "log1p": _direct(math.Log1pOp),
@@ -176,6 +201,7 @@ FLOAT: Mapping[str, Builder] = {
     "mul": _direct(arith.MulfOp),
     "neg": _direct(arith.NegfOp),
     "pow": _direct(math.PowFOp),
+    "quick_gelu": _quick_gelu,
     "reciprocal": _reciprocal,
     "remainder": _float_remainder,
     "round": _direct(math.RoundEvenOp),

@@ -23,9 +23,19 @@ class Traffic:
     def number(self, expr: Expr) -> int:
         return max(0, expr.evaluate(self.hints))
 
+    def elements(self, tensor: SSAValue) -> int:
+        return prod(self.number(extent) for extent in extents(tensor.type))
+
     def tensor_bytes(self, tensor: SSAValue) -> int:
-        elements = prod(self.number(extent) for extent in extents(tensor.type))
-        return elements * element_bytes(element_type(tensor.type))
+        return self.elements(tensor) * element_bytes(element_type(tensor.type))
+
+    def sizes(self, nest: Nest) -> dict[str, int]:
+        """The likely extents of a nest's dims and of those of its folds."""
+        sizes = {name: self.number(extent) for name, extent in nest.dims}
+        for node in nest.nodes():
+            if isinstance(node, Fold):
+                sizes.update((name, self.number(extent)) for name, extent in node.dims)
+        return sizes
 
     def load_bytes(self, load: Load, sizes: Mapping[str, int]) -> int:
         """Bytes of what one load reads at all points, given the extents of the dims in scope."""
@@ -36,12 +46,9 @@ class Traffic:
 
     def loads(self, nest: Nest) -> dict[Load, int]:
         """Every load of a nest, and the bytes that it reads."""
-        sizes = {name: self.number(extent) for name, extent in nest.dims}
-        nodes = nest.nodes()
-        for node in nodes:
-            if isinstance(node, Fold):
-                sizes.update((name, self.number(extent)) for name, extent in node.dims)
-        return {node: self.load_bytes(node, sizes) for node in nodes if isinstance(node, Load)}
+        sizes = self.sizes(nest)
+        loads = [node for node in nest.nodes() if isinstance(node, Load)]
+        return {load: self.load_bytes(load, sizes) for load in loads}
 
     def reads(self, nest: Nest) -> dict[SSAValue, int]:
         """Bytes of each tensor that a nest reads."""

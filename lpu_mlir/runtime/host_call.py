@@ -53,10 +53,16 @@ def make_host_call(op: HostCallOp) -> HostCall:
         values = list(_flat(overload(*args, **kwargs)))
         numbers = [int(v) for v in values if isinstance(v, int)]  # a bool binds as 0 or 1
         symbols.update(zip(integers, numbers, strict=bool(integers)))
-        tensors = [own(v, operands) for v in values if isinstance(v, Tensor)]
-        for tensor, shape, dtype, read in zip(tensors, shapes, dtypes, used, strict=True):
+        found = [v for v in values if not isinstance(v, int)]
+        if len(found) > len(shapes):  # None where the graph knows that there is no tensor
+            found = [v for v in found if v is not None]
+        tensors: list[Tensor] = []
+        for value, shape, dtype, read in zip(found, shapes, dtypes, used, strict=True):
             if not read:  # what eager does not need, its kernels may leave out
+                tensors.append(torch.empty(0) if value is None else value)
                 continue
+            tensor = own(value, operands)
+            tensors.append(tensor)
             for size, extent in zip(tensor.shape, shape, strict=True):
                 symbols.setdefault(str(extent), size)
             expected = tuple(extent.evaluate(symbols) for extent in shape)

@@ -4,12 +4,16 @@ The address of an access is a polynomial in the dims.  Each dim with a coefficie
 of the view with that stride, so whatever a reshape, transpose, broadcast or slice left in the index
 is gone.  An address that is no such sum, or that falls along a dim, goes through one axis whose
 position comes from an index tile.
+
+Dims whose steps along one axis interleave, as the places of a convolution and those of its kernel
+do, stay one axis: a window of it holds each element once, and the tile is seen through windows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -51,11 +55,23 @@ INDEXED = ""
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a view: the dim it follows (or INDEXED), its extent and stride in elements."""
+    """One axis of a view: the dims that move along it, each by how many positions (INDEXED alone
+    for an indexed axis), its extent, and its stride in elements."""
 
-    dim: str
+    steps: tuple[tuple[str, int], ...]
     extent: Expr
     stride: Expr
+
+    @staticmethod
+    def of(dim: str, extent: Expr, stride: Expr) -> Axis:
+        return Axis(((dim, 1),), extent, stride)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        return tuple(dim for dim, _ in self.steps)
+
+
+INDEXED_STEPS = ((INDEXED, 1),)
 
 
 @dataclass(frozen=True)
@@ -69,11 +85,11 @@ class Access:
 
     @property
     def dims(self) -> tuple[str, ...]:
-        return tuple(axis.dim for axis in self.axes)
+        return tuple(dim for axis in self.axes for dim in axis.dims)
 
     @property
     def indexed_axis(self) -> int | None:
-        return self.dims.index(INDEXED) if self.index is not None else None
+        return next((i for i, a in enumerate(self.axes) if a.steps == INDEXED_STEPS), None)
 
     def view_type(self) -> MemRefType[Attribute]:
         """The type of the view, over the function's symbols."""
@@ -134,13 +150,19 @@ def make_access(
         found = _by_one_axis(index, scalar, target, ranges)
         return found or _flat(target, flat, scalar, ranges, scalars)
     axes = _axes(flat, ranges, index)
-    if axes is None or not every <= {axis.dim for axis in axes}:
+    if axes is None or not every <= _dims(axes):
         return _flat(target, flat, scalar, ranges, scalars)
     if every and where.indirect and _may_overlap(axes, ranges):
         return _flat(target, flat, scalar, ranges, scalars)
-    base = flat.substitute({axis.dim: Expr.const(0) for axis in axes})
+    base = flat.substitute({dim: Expr.const(0) for dim in _dims(axes)})
+    if not every:
+        axes = _interleaved(axes, index, target, ranges)
     _require_inside(target, base, axes, ranges)
     return Access(target, base, axes, None)
+
+
+def _dims(axes: Sequence[Axis]) -> set[str]:
+    return {dim for axis in axes for dim in axis.dims}
 
 
 def _known_index(
@@ -220,9 +242,48 @@ def _axes(
             return None
         upper = ranges[dim][1]
         assert upper is not None
-        found.append(Axis(dim, upper + 1, stride))
+        found.append(Axis.of(dim, upper + 1, stride))
     order = {name: i for i, e in reversed(list(enumerate(index))) for name in e.names()}
-    return tuple(sorted(found, key=lambda axis: (order.get(axis.dim, 0), axis.dim)))
+    return tuple(sorted(found, key=lambda axis: (order.get(axis.dims[0], 0), axis.dims)))
+
+
+def _interleaved(
+    axes: Sequence[Axis], index: Sequence[Expr], target: SSAValue, ranges: Mapping[str, Range]
+) -> tuple[Axis, ...]:
+    """The axes with those joined that step among each other's positions in one index."""
+    joined = list(axes)
+    for position, (expr, stride) in enumerate(zip(index, strides(target.type), strict=True)):
+        rest = {n for i, e in enumerate(index) if i != position for n in e.names()}
+        steps = [(expr.coefficient(a.dims[0]), a) for a in axes if a.dims[0] not in rest]
+        known = [(s.constant() or 0, a) for s, a in steps if s is not None and s != 0]
+        for group in _groups([(step, axis) for step, axis in known if step > 0], ranges):
+            unit = gcd(*(step for step, _ in group))
+            together = sorted((axis.dims[0], step // unit) for step, axis in group)
+            last = sum((e.extent * s - s for s, e in ((s // unit, a) for s, a in group)), _ZERO)
+            at = min(joined.index(axis) for _, axis in group)
+            for _, axis in group:
+                joined.remove(axis)
+            joined.insert(at, Axis(tuple(together), last + 1, stride * unit))
+    return tuple(joined)
+
+
+_ZERO = Expr.const(0)
+
+
+def _groups(
+    steps: Sequence[tuple[int, Axis]], ranges: Mapping[str, Range]
+) -> list[list[tuple[int, Axis]]]:
+    """Runs of several axes where each steps over less than what those of smaller steps span."""
+    groups: list[list[tuple[int, Axis]]] = []
+    reach = _ZERO
+    for step, axis in sorted(steps, key=lambda pair: pair[0]):
+        if groups and nonnegative(reach - step, ranges):
+            groups[-1].append((step, axis))
+        else:
+            groups.append([(step, axis)])
+            reach = _ZERO
+        reach = reach + (axis.extent - 1) * step
+    return [group for group in groups if len(group) > 1]
 
 
 def _may_overlap(axes: Sequence[Axis], ranges: Mapping[str, Range]) -> bool:
@@ -249,11 +310,11 @@ def _by_one_axis(
     direct[indexed[0]] = Expr.const(0)
     flat = address(target, direct, ranges)
     axes = _axes(flat, ranges, direct)
-    if axes is None or position.free & {axis.dim for axis in axes}:
+    if axes is None or position.free & _dims(axes):
         return None
-    base = flat.substitute({axis.dim: Expr.const(0) for axis in axes})
-    axis = Axis(INDEXED, extents(target.type)[indexed[0]], strides(target.type)[indexed[0]])
-    before = sum(1 for a in axes if _first_axis(a.dim, direct) < indexed[0])
+    base = flat.substitute({dim: Expr.const(0) for dim in _dims(axes)})
+    axis = Axis.of(INDEXED, extents(target.type)[indexed[0]], strides(target.type)[indexed[0]])
+    before = sum(1 for a in axes if _first_axis(a.dims[0], direct) < indexed[0])
     return Access(target, base, (*axes[:before], axis, *axes[before:]), position)
 
 
@@ -275,7 +336,7 @@ def _flat(
         # Without elements it has no last one, whatever its strides say.
         extent = Expr.max(0, extent) * Expr.min(1, product(extents(target.type)))
     index = to_node(flat - base, names, scalars)
-    return Access(target, base, (Axis(INDEXED, extent, Expr.const(1)),), index)
+    return Access(target, base, (Axis.of(INDEXED, extent, Expr.const(1)),), index)
 
 
 def to_node(expr: Expr, names: Mapping[str, Node], scalars: Scalars) -> Node:

@@ -27,7 +27,8 @@ from lpu_mlir.model.target import Target
 from lpu_mlir.nests.nest import Nest, Store
 from lpu_mlir.nests.pointwise import Numbers, constant_attr
 from lpu_mlir.nests.scalar import Fold, Load, Node, Scalars, as_contraction
-from lpu_mlir.tiling.access import INDEXED, Access, make_access
+from lpu_mlir.tiling.access import INDEXED, INDEXED_STEPS, Access, Axis, make_access
+from lpu_mlir.tiling.online import Held, OnlineWriter
 from lpu_mlir.tiling.plan import Plan, scans, strip_widening
 from lpu_mlir.tiling.region import MapRegion, is_worth_hoisting
 from lpu_mlir.tiling.writer import KernelArguments, Writer
@@ -57,6 +58,11 @@ class Scope:
 
     def level(self, names: Sequence[str] | frozenset[str]) -> int:
         return max([self.base, *(self.dims[name].level for name in names)])
+
+    def at(self, level: int) -> Scope:
+        """The scope with every dim known at that level at the earliest."""
+        moved = {n: replace(s, level=max(s.level, level)) for n, s in self.dims.items()}
+        return replace(self, dims=moved)
 
 
 @dataclass(frozen=True)
@@ -249,7 +255,7 @@ class Emitter(Writer):
 
     def tile(self, node: Node, scope: Scope) -> TileValue:
         """The tile of a scalar's values over the dims it depends on."""
-        key: tuple[object, ...] = (node, *(scope.dims[name] for name in sorted(node.free)))
+        key = self.key(node, scope)
         found = self.known(key, scope)
         if found is None:
             match node:
@@ -263,6 +269,14 @@ class Emitter(Writer):
             self.made[scope.guard, *key] = found
         return found
 
+    def hold(self, node: Node, value: SSAValue, dims: tuple[str, ...], scope: Scope) -> None:
+        """Notes that a node's tile has been made."""
+        self.made[scope.guard, *self.key(node, scope)] = TileValue(value, dims)
+
+    def key(self, node: Node, scope: Scope) -> tuple[object, ...]:
+        """By what a node's tile in a scope is known."""
+        return (node, *(scope.dims[name] for name in sorted(node.free)))
+
     def known(self, key: tuple[object, ...], scope: Scope) -> TileValue | None:
         """A value that was made here, or outside of the loop that keeps a part to one core."""
         return self.made.get((None, *key)) or self.made.get((scope.guard, *key))
@@ -273,26 +287,69 @@ class Emitter(Writer):
     def load(self, node: Load, scope: Scope) -> TileValue:
         access = make_access(node, node.source, scope.ranges, self.scalars)
         index = self.tile(access.index, scope) if access.index is not None else None
-        states = tuple(scope.dims.get(axis.dim) for axis in access.axes)
+        states = tuple(scope.dims.get(dim) for dim in access.dims)
         dims = window_dims(access, index)
         key = (replace(access, index=None), states, index, index and dims)
         known = self.known(_nameless(key), scope)
         if known is not None:
             return TileValue(known.value, dims)
-        offsets = [0 if state is None else state.offset for state in states]
-        sizes = [1 if state is None else state.size for state in states]
-        element = element_type(access.buffer.type)
+        level = scope.level(dims)
+        spans = [self.span(axis, scope, level) for axis in access.axes]
+        capacities: list[int] = []
+        for axis, (_, _, capacity) in zip(access.axes, spans, strict=True):
+            inner = index.dims if index is not None and axis.steps == INDEXED_STEPS else None
+            of_index = [scope.dims[name].capacity for name in inner or ()]
+            capacities += [capacity] if inner is None else of_index
         op = lpu_kernel.LoadOp(
             self.arguments.view(access, "ro"),
-            offsets,
-            sizes,
-            self.type_of(element, dims, scope),
+            [offset for offset, _, _ in spans],
+            [size for _, size, _ in spans],
+            tile_type(element_type(access.buffer.type), capacities),
             index_dim=access.indexed_axis,
             index=None if index is None else index.value,
         )
-        made = TileValue(self.add(op, scope.level(dims)), dims)
+        made = TileValue(self.windows(access, self.add(op, level), scope, level), dims)
         self.made[scope.guard, *_nameless(key)] = made
         return made
+
+    def span(self, axis: Axis, scope: Scope, level: int) -> tuple[KernelIndex, KernelIndex, int]:
+        """Offset, size and capacity of a window along an axis."""
+        if axis.steps == INDEXED_STEPS:
+            return 0, 1, 1
+        states = [(scope.dims[dim], step) for dim, step in axis.steps]
+        if len(states) == 1:
+            return states[0][0].offset, states[0][0].size, states[0][0].capacity
+        capacity = 1 + sum(step * (state.capacity - 1) for state, step in states)
+        offsets = {f"o{i}": state.offset for i, (state, _) in enumerate(states)}
+        sizes = {f"n{i}": state.size for i, (state, _) in enumerate(states)}
+        offset = size = Expr.const(0)
+        for i, (_, step) in enumerate(states):
+            offset = offset + step * Expr.name(f"o{i}")
+            size = size + step * (Expr.name(f"n{i}") - 1)
+        size = size + 1
+        unsure = [
+            i
+            for i, (state, _) in enumerate(states)
+            if not (isinstance(state.size, int) and state.size)
+        ]
+        for i in unsure:  # without positions along a dim, there is no element
+            size = Expr.max(0, Expr.min(size, capacity * Expr.name(f"n{i}")))
+        return self.number(offset, offsets, level), self.number(size, sizes, level), capacity
+
+    def windows(self, access: Access, loaded: SSAValue, scope: Scope, level: int) -> SSAValue:
+        """A loaded tile with an axis for each dim, if several move along one of its axes."""
+        if all(len(axis.steps) == 1 for axis in access.axes):
+            return loaded
+        moves = [(i, *move) for i, axis in enumerate(access.axes) for move in axis.steps]
+        states = [scope.dims[dim] for _, dim, _ in moves]
+        op = lpu_kernel.WindowsOp(
+            loaded,
+            [axis for axis, _, _ in moves],
+            [step for _, _, step in moves],
+            [state.size for state in states],
+            tile_type(element_type(access.buffer.type), [state.capacity for state in states]),
+        )
+        return self.add(op, level)
 
     def store(self, store: Store, scope: Scope) -> lpu_kernel.StoreOp:
         """The store of a part's tile, which is still to be put where it belongs."""
@@ -309,7 +366,7 @@ class Emitter(Writer):
         return lpu_kernel.StoreOp(
             value,
             self.arguments.view(access, "rw" if store.kind == "add" else "wo"),
-            [0 if axis.dim == INDEXED else scope.dims[axis.dim].offset for axis in access.axes],
+            [0 if dim == INDEXED else scope.dims[dim].offset for dim in access.dims],
             kind=store.kind,
             index_dim=access.indexed_axis,
             index=None if index is None else index.value,
@@ -319,7 +376,7 @@ class Emitter(Writer):
         self, node: Node, dims: tuple[str, ...], scope: Scope, element: Attribute
     ) -> SSAValue:
         """The node's tile with its axes in the order of `dims`."""
-        if isinstance(node, Load | Fold):
+        if isinstance(node, Load | Fold | Held):
             made = self.tile(node, scope)
             assert isinstance(made.value.type, TileType)
             if made.dims == dims and made.value.type.element_type == element:
@@ -330,6 +387,11 @@ class Emitter(Writer):
     def fold(self, fold: Fold, scope: Scope) -> TileValue:
         level = scope.level(fold.free)
         dims = self.sorted_dims(fold.free)
+        if fold in scope.plan.online:
+            made = OnlineWriter(self, scope.plan.online[fold], scope).run()
+            for other, value in made.items():
+                self.hold(other, value, self.sorted_dims(other.free), scope)
+            return TileValue(made[fold], dims)
         if fold.form == "scan":
             return self.scan(fold, scope)
         if fold.form == "arg_fold":
@@ -417,7 +479,9 @@ class Emitter(Writer):
     def folded_tile(self, fold: Fold, dims: tuple[str, ...], scope: Scope) -> TileValue | None:
         """The tile of a fold's body as it is, if a fold of it gives `dims` in their order."""
         bound = {name for name, _ in fold.dims}
-        if not isinstance(fold.body, Load | Fold) or set(fold.body.free) != bound | set(dims):
+        if not isinstance(fold.body, Load | Fold | Held) or set(fold.body.free) != bound | set(
+            dims
+        ):
             return None
         body = self.tile(fold.body, scope)
         assert isinstance(body.value.type, TileType)
@@ -537,7 +601,7 @@ class Emitter(Writer):
                 return
             seen.add(node)
             hoisted = node is not root and node.free < dims and is_worth_hoisting(node)
-            if isinstance(node, Load | Fold) or hoisted:
+            if isinstance(node, Load | Fold | Held) or hoisted:
                 found[node] = None
                 return
             for child in node.children:
@@ -550,9 +614,9 @@ class Emitter(Writer):
 def window_dims(access: Access, index: TileValue | None) -> tuple[str, ...]:
     """The dims of a window's axes; those of the index tile stand for the indexed axis."""
     dims: list[str] = []
-    for axis in access.axes:
-        if axis.dim != INDEXED:
-            dims.append(axis.dim)
+    for dim in access.dims:
+        if dim != INDEXED:
+            dims.append(dim)
         elif index is not None:
             dims += index.dims
     return tuple(dims)
@@ -562,7 +626,7 @@ def _nameless(key: tuple[object, ...]) -> tuple[object, ...]:
     """A window's key without the names of its dims: two folds may walk one window."""
     access, *rest = key
     assert isinstance(access, Access)
-    axes = tuple((axis.extent, axis.stride) for axis in access.axes)
+    axes = tuple((a.extent, a.stride, *(step for _, step in a.steps)) for a in access.axes)
     return ("window", access.buffer, access.offset, axes, *rest)
 
 

@@ -13,7 +13,7 @@ written, so that only the last of them that has a tile of more than one position
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from math import ceil, prod
@@ -26,7 +26,8 @@ from lpu_mlir.dialects.expr import Expr, Range
 from lpu_mlir.dialects.lpu import element_bytes
 from lpu_mlir.model.target import Target
 from lpu_mlir.nests.nest import Nest
-from lpu_mlir.nests.scalar import Fold, Index, Load, Node, Op, Pieces, Scalars, as_contraction
+from lpu_mlir.nests.online import Online, find_online
+from lpu_mlir.nests.scalar import Fold, Index, Load, Node, Op, Pieces, Scalars, as_contraction, walk
 from lpu_mlir.tiling.access import INDEXED, make_access
 
 DimKey: TypeAlias = "str | tuple[Fold, str]"
@@ -34,6 +35,12 @@ DimKey: TypeAlias = "str | tuple[Fold, str]"
 
 SYMBOLIC_TILE = 512
 """Capacity of a tile along a dim of unknown extent."""
+
+WALK_LENGTH = 64
+"""Positions of a chunk of a walk over scores, below which the loop costs more than larger tiles."""
+
+LAST = 1 << 20
+"""The cost of halving the dim of a fold, for then operands may have to be read again."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +112,27 @@ def strip_widening(node: Node) -> Node:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile that the nest needs: of what, the dims it spans, its bytes per element, computed or
-    moved."""
+    """A tile that the nest needs: of what, the dims that step along each of its axes and by how
+    many elements, its bytes per element, computed or moved."""
 
     node: Node
-    dims: tuple[DimKey, ...]
+    axes: tuple[tuple[tuple[DimKey, int], ...], ...]
     element_bytes: int
     computed: bool
+
+    @property
+    def dims(self) -> tuple[DimKey, ...]:
+        return tuple(dim for axis in self.axes for dim, _ in axis)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether it is seen through windows that overlap."""
+        return any(len(axis) > 1 for axis in self.axes)
+
+    def bytes(self, sizes: Mapping[DimKey, int]) -> int:
+        """Its size, given the positions along each dim."""
+        along = (1 + sum(step * (sizes[dim] - 1) for dim, step in axis) for axis in self.axes)
+        return prod(along) * self.element_bytes
 
 
 @dataclass
@@ -126,6 +147,8 @@ class Needs:
 
     def __post_init__(self) -> None:
         self.seen: set[tuple[Node, tuple[DimKey, ...]]] = set()
+        self.online = find_online(self.nest, self.scalars)
+        self.walked = walked_loads(self.online.values())
         self.extents.update(dict(self.nest.dims))
         ranges: dict[str, Range] = {**self.scalars.ranges, **self.nest.ranges()}
         scope: dict[str, DimKey] = {name: name for name, _ in self.nest.dims}
@@ -152,8 +175,13 @@ class Needs:
                 if access.index is not None:
                     self.visit(access.index, scope, ranges)
                 inner = access.index.free if access.index is not None else frozenset[str]()
-                names = sorted({*access.dims, *inner} - {INDEXED})
-                self.need(tuple(scope[n] for n in names), node, computed=False)
+                axes = [
+                    tuple((scope[dim], step) for dim, step in axis.steps)
+                    for axis in access.axes
+                    if INDEXED not in axis.dims
+                ]
+                axes += [((scope[dim], 1),) for dim in sorted(inner)]
+                self.tiles.append(Tile(node, tuple(axes), element_bytes(node.type), computed=False))
             case Fold():
                 self.visit_fold(node, scope, ranges)
                 self.need(dims, node, computed=True)
@@ -173,7 +201,11 @@ class Needs:
             ((name, _),) = fold.dims
             inner = {**scope, name: scope[fold.along]}
             return self.visit(fold.body, inner, {**ranges, name: ranges[fold.along]})
-        keys: dict[str, DimKey] = {name: (fold, name) for name, _ in fold.dims}
+        owner = fold
+        if (online := self.online.get(fold)) is not None:
+            # All folds of a walk are over the dims of one.
+            owner, fold = online.highest, online.sums.get(fold, fold)
+        keys: dict[str, DimKey] = {name: (owner, name) for name, _ in fold.dims}
         self.extents.update((keys[name], extent) for name, extent in fold.dims)
         inner = {**scope, **keys}
         bound = {name: (Expr.const(0), extent - 1) for name, extent in fold.dims}
@@ -181,12 +213,25 @@ class Needs:
         factors = as_contraction(fold)
         for root in (fold.body,) if factors is None else map(strip_widening, factors):
             self.visit(root, inner, inside)
-        if factors is None:
+        if factors is None and not self.folds_in_place(fold, scope, inside):
             names = [*scope, *keys]
             self.arrange(fold.body, [n for n in names if n in fold.body.free], inner, inside)
         for factor in map(strip_widening, factors or ()):
             self.widen(factor, inner, inside)
         return None
+
+    def folds_in_place(
+        self, fold: Fold, scope: Mapping[str, DimKey], ranges: Mapping[str, Range]
+    ) -> bool:
+        """Whether a fold takes a loaded tile as it is: what is left has its dims in order."""
+        if not isinstance(fold.body, Load) or fold.form != "fold":
+            return False
+        dims = make_access(fold.body, fold.body.source, ranges, self.scalars).dims
+        bound = {name for name, _ in fold.dims}
+        kept = [name for name in dims if name not in bound]
+        return frozenset(dims) == fold.body.free and kept == [
+            n for n in scope if n in fold.body.free
+        ]
 
     def arrange(
         self,
@@ -213,7 +258,19 @@ class Needs:
                 self.need(tuple(scope[n] for n in sorted(factor.free)), factor, computed=True)
 
     def need(self, dims: tuple[DimKey, ...], node: Node, computed: bool) -> None:
-        self.tiles.append(Tile(node, dims, element_bytes(node.type), computed))
+        axes = tuple(((dim, 1),) for dim in dims)
+        self.tiles.append(Tile(node, axes, element_bytes(node.type), computed))
+
+
+def walked_loads(walks: Iterable[Online]) -> list[frozenset[str]]:
+    """The dims of every load that moves along a walk over scores."""
+    found: dict[Load, None] = {}
+    for online in walks:
+        names = {name for name, _ in online.highest.dims}
+        for node in walk([online.score, *(fold.body for fold in online.sums.values())]):
+            if isinstance(node, Load) and node.free & names:
+                found[node] = None
+    return [load.free for load in found]
 
 
 # --- the plan -----------------------------------------------------------------------------------
@@ -222,12 +279,13 @@ class Needs:
 @dataclass(frozen=True)
 class Plan:
     """`shared`: the dim that the cores divide; `sizes`: tile capacity of every dim;
-    `order`: the nest's dims from the outermost loop inwards."""
+    `order`: the nest's dims from the outermost loop inwards; `online`: folds made in one walk."""
 
     shared: str | None
     sizes: Mapping[DimKey, int]
     order: tuple[str, ...]
     walk: Walk
+    online: Mapping[Fold, Online]
 
 
 @dataclass(frozen=True)
@@ -241,6 +299,10 @@ class Part:
     @property
     def dims(self) -> frozenset[str]:
         return frozenset(name for name, _ in self.nest.dims)
+
+    def has_own_scores(self, name: str) -> bool:
+        """Whether the scores that are walked over differ by a dim."""
+        return all(name in online.highest.free for online in self.needs.online.values())
 
 
 def make_part(nest: Nest, outs: Sequence[SSAValue], scalars: Scalars) -> Part:
@@ -276,22 +338,48 @@ class Planner:
             # What several parts need is there once.
             self.tiles += [(tile, shared) for tile in part.needs.tiles if tile not in counted]
             counted.update(part.needs.tiles)
+        windowed = [{a[0][0] for a in t.axes if len(a) == 1} for t, _ in self.tiles if t.overlaps]
+        self.apart = frozenset[DimKey].intersection(*map(frozenset, windowed)) if windowed else ()
+        """Dims whose parts have no elements of overlapping windows in common."""
 
     def likely(self, extent: Expr) -> int:
         return max(1, extent.evaluate(self.hints))
 
     def widest(self, part: Part) -> str | None:
-        """The dim with most work to divide; of several, the one on which most folds depend, for
-        every core makes the others; of those, the outermost."""
-        folds = Counter(
-            dim for tile in part.needs.tiles if isinstance(tile.node, Fold) for dim in tile.dims
-        )
-        candidates = [
-            (min(self.likely(extent), self.target.cores), folds[name], -position, name)
+        """Of the dims with about as much to divide as any, the one whose parts read least together;
+        ties go to the one with most to divide, then to that on which most folds depend, for every
+        core makes the others, then to the outermost. One by which scores do not differ comes last:
+        each core would compute all of them."""
+        dims = [
+            (min(self.likely(extent), self.target.cores), -position, name)
             for position, (name, extent) in enumerate(part.nest.dims)
             if name not in part.walk.sequential
         ]
-        return max(candidates)[-1] if candidates else None
+        if not dims:
+            return None
+        dims = [dim for dim in dims if dim[0] > 1 and part.has_own_scores(dim[2])] or dims
+        most = max(dims)[0]
+        enough = [dim for dim in dims if dim[0] * 2 >= most]
+        folds = Counter(
+            dim for tile in part.needs.tiles if isinstance(tile.node, Fold) for dim in tile.dims
+        )
+        return min(
+            enough,
+            key=lambda dim: (self.read_by_all(part, dim[2]), -dim[0], -folds[dim[2]], -dim[1]),
+        )[2]
+
+    def read_by_all(self, part: Part, shared: str) -> int:
+        """Bytes that the cores read for their shares of a dim, what is the same for all once."""
+        whole = {key: self.likely(extent) for key, extent in part.needs.extents.items()}
+        cores = min(whole[shared], self.target.cores)
+        share = {**whole, shared: ceil(whole[shared] / cores)}
+        total = 0
+        for tile in part.needs.tiles:
+            if tile.computed:
+                continue
+            overlaps = any(len(axis) > 1 and shared in dict(axis) for axis in tile.axes)
+            total += tile.bytes(share) * cores if overlaps else tile.bytes(whole)
+        return total
 
     def choose_shared(self) -> list[str | None]:
         """The dim that the cores divide in each part.  A part that only stores what another one
@@ -324,42 +412,42 @@ class Planner:
             return self.per_core(key)
         return max(1, size)
 
-    def size(self, key: DimKey, shared: str | None, sizes: Mapping[DimKey, int]) -> int:
-        """The capacity along a dim in a part that has `shared` divided."""
-        if isinstance(key, str) and key == shared and self.extents[key].constant() is not None:
-            return min(sizes[key], self.per_core(key))
-        return sizes[key]
+    def clipped(self, sizes: Mapping[DimKey, int], shared: str | None) -> Mapping[DimKey, int]:
+        """The capacities in a part that has `shared` divided."""
+        if shared is None or self.extents[shared].constant() is None:
+            return sizes
+        return {**sizes, shared: min(sizes[shared], self.per_core(shared))}
 
-    def bytes(self, tile: Tile, shared: str | None, sizes: Mapping[DimKey, int]) -> int:
-        return prod(self.size(dim, shared, sizes) for dim in tile.dims) * tile.element_bytes
-
-    def too_large(self, sizes: Mapping[DimKey, int]) -> Tile | None:
-        """A computed tile that is larger than one may be, if there is one."""
-        computed = [(self.bytes(*tile, sizes), tile[0]) for tile in self.tiles if tile[0].computed]
-        size, largest = max(computed, key=lambda entry: entry[0], default=(0, None))
-        return largest if size > self.target.tile_bytes else None
-
-    def fits(self, sizes: Mapping[DimKey, int]) -> bool:
-        """Whether SRAM has room for all tiles at once."""
-        depth = self.target.channel_depth
-        live = sum(self.bytes(*t, sizes) * (1 if t[0].computed else depth) for t in self.tiles)
-        return live <= self.target.sram_bytes
+    def weighed(self, sizes: Mapping[DimKey, int]) -> list[tuple[int, Tile]]:
+        """All tiles with their bytes."""
+        clipped = {shared: self.clipped(sizes, shared) for shared in dict.fromkeys(self.shared)}
+        return [(tile.bytes(clipped[shared]), tile) for tile, shared in self.tiles]
 
     def shrink(self, sizes: dict[DimKey, int], tile: Tile) -> bool:
-        """Halves one dim of a tile; False if none can be."""
+        """Halves one dim of a tile, of the largest among those that cost least; False if none can
+        be."""
         whole = {name for part in self.parts for name in part.walk.whole}
-        for wanted in (True, False):
-            dims = [
-                dim
-                for dim in tile.dims
-                if sizes[dim] > 1 and isinstance(dim, str) == wanted and dim not in whole
-            ]
-            if dims:
-                largest = max(dims, key=lambda dim: sizes[dim])
-                sizes[largest] = ceil(sizes[largest] / 2)
-                self.keep_order(sizes)
-                return True
-        return False
+        dims = [dim for dim in tile.dims if sizes[dim] > 1 and dim not in whole]
+        if not dims:
+            return False
+        best = min(
+            dims, key=lambda dim: (self.cost(dim, sizes), dim not in self.apart, -sizes[dim])
+        )
+        sizes[best] = ceil(sizes[best] / 2)
+        self.keep_order(sizes)
+        return True
+
+    def cost(self, dim: DimKey, sizes: Mapping[DimKey, int]) -> int:
+        """How reluctantly a dim is halved. Around a walk over scores, another trip repeats the
+        loads that do not depend on its dim, and a walk may be in parts of some length."""
+        if not isinstance(dim, str):
+            walked = any(dim[0] in part.needs.online for part in self.parts)
+            return 1 if walked and sizes[dim] > WALK_LENGTH else LAST
+        around = [part for part in self.parts if dim in part.dims]
+        if not all(part.has_own_scores(dim) for part in around):
+            return LAST - 1
+        repeated = sum(dim not in names for part in around for names in part.needs.walked)
+        return repeated + 1 if repeated else 0
 
     def keep_order(self, sizes: dict[DimKey, int]) -> None:
         """One position at a time outside an ordered dim that is in parts."""
@@ -377,23 +465,33 @@ class Planner:
         sizes = {key: self.whole(key) for key in self.extents}
         self.keep_order(sizes)
         while True:
-            tile = self.too_large(sizes)
-            if tile is None and not self.fits(sizes):
+            weighed = self.weighed(sizes)
+            computed = (entry for entry in weighed if entry[1].computed)
+            size, tile = max(computed, key=lambda entry: entry[0], default=(0, None))
+            if size <= self.target.tile_bytes:
+                if self.fit(weighed):
+                    return sizes
                 if len(self.parts) > 1:
                     return None
-                tile, _ = max(self.tiles, key=lambda t: self.bytes(*t, sizes))
+                tile = max(weighed, key=lambda entry: entry[0])[1]
             if tile is None or not self.shrink(sizes, tile):
                 return sizes
 
+    def fit(self, weighed: Sequence[tuple[int, Tile]]) -> bool:
+        """Whether SRAM has room for all tiles at once."""
+        depth = self.target.channel_depth
+        live = sum(size * (1 if tile.computed else depth) for size, tile in weighed)
+        return live <= self.target.sram_bytes
+
     def plan(self, part: Part, shared: str | None, sizes: Mapping[DimKey, int]) -> Plan:
-        own = {key: self.size(key, shared, sizes) for key in sizes}
+        own = self.clipped(sizes, shared)
         for name in part.walk.whole:
             if self.extents[name].constant() != own[name]:
                 raise NotImplementedError(
                     f"scans along several dims, one of extent {self.extents[name]}"
                 )
         order = LoopOrder(self, part, own, shared).choose()
-        return Plan(shared, own, order, part.walk)
+        return Plan(shared, own, order, part.walk, part.needs.online)
 
 
 @dataclass(frozen=True)
@@ -433,7 +531,7 @@ class LoopOrder:
             for load in loads:
                 last = max((i for i, n in enumerate(order) if n in load.dims), default=-1)
                 repeats = prod(self.trips(n) for n in order[: last + 1])
-                total += repeats * self.planner.bytes(load, self.shared, self.sizes)
+                total += repeats * load.bytes(self.sizes)
             return total
 
         return min(permutations(looped), key=moved)

@@ -12,12 +12,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from lpu_mlir.dialects.expr import Call, Expr
 from lpu_mlir.dialects.lpu import i64
 from lpu_mlir.nests.scalar import Fold, Index, Load, Node, Op
+from lpu_mlir.tiling.online import Held
 from lpu_mlir.tiling.writer import KernelArguments
 
 
 def is_worth_hoisting(node: Node) -> bool:
     """Whether a value rests on memory: bare index arithmetic is as cheap inside the map."""
-    if isinstance(node, Load | Fold):
+    if isinstance(node, Load | Fold | Held):
         return True
     return any(is_worth_hoisting(child) for child in node.children)
 

@@ -17,6 +17,8 @@ from lpu_mlir.dialects.lpu_kernel import (
     PhaseOp,
     ReceiveOp,
     TileType,
+    WindowsOp,
+    backing,
 )
 from lpu_mlir.dialects.lpu_kernel.types import NOT_IN_SRAM, dense
 
@@ -64,13 +66,13 @@ class Liveness:
             self._use(op)
             if isinstance(op, ForOp):
                 self._visit_loop(op)
-            elif not isinstance(op, ReceiveOp):
+            elif not isinstance(op, ReceiveOp | WindowsOp):
                 for result in op.results:
                     self._define(op, result)
 
     def _use(self, op: Operation) -> None:
         for operand in op.operands:
-            if (buffer := self.of_value.get(operand)) is None:
+            if (buffer := self.of_value.get(backing(operand))) is None:
                 continue
             buffer.end = max(buffer.end, self._position)
             # Each loop that was entered since the definition may use it again.
@@ -152,7 +154,7 @@ def allocate_phase(phase: PhaseOp, channels: dict[str, ChannelOp], sram_bytes: i
         channel.properties["sram"] = dense([buffer.offset])
     for op in phase.cores.walk():
         tiles = [value for value in op.results if isinstance(value.type, TileType)]
-        if tiles and not isinstance(op, ReceiveOp):
+        if tiles and not isinstance(op, ReceiveOp | WindowsOp):
             offsets = [
                 liveness.of_value[value].offset if value in liveness.of_value else NOT_IN_SRAM
                 for value in tiles

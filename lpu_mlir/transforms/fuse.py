@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.context import Context
-from xdsl.dialects import func
+from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -102,6 +103,21 @@ def visits_all_once(load: Load, consumer: Nest) -> bool:
     return number == 0 and step == product(shape)
 
 
+def visits_none_twice(load: Load, consumer: Nest) -> bool:
+    """Whether no two points of the consumer load one element: each of its dims moves along an axis
+    of its own.  So reads a pad, which has further points at which it loads nothing."""
+    if load.indirect or not load.free <= {name for name, _ in consumer.dims}:
+        return False
+    moving: list[str] = []
+    for position in load.index:
+        dims = [name for name in position.names() if is_dim(name)]
+        steps = [position.coefficient(name) for name in dims]
+        if len(dims) > 1 or any(s is None or (s.constant() or 0) <= 0 for s in steps):
+            return False
+        moving += dims
+    return sorted(moving) == sorted(name for name, _ in consumer.dims)
+
+
 def splits_at_a_dim(position: Expr, consumer: Nest) -> bool:
     """Whether a piecewise value changes at fixed points of one dim of the consumer, on which no
     place that it stores to depends through data."""
@@ -119,10 +135,11 @@ def reason_against(made: Definition, loads: Iterable[Load], consumer: Nest) -> s
     loads = list(loads)
     if has_order(made.nest):
         return "its elements depend on one another"
-    once = len(loads) == 1 and visits_all_once(loads[0], consumer)
+    all_once = len(loads) == 1 and visits_all_once(loads[0], consumer)
+    once = all_once or (len(loads) == 1 and visits_none_twice(loads[0], consumer))
     if not once and has_contraction(made.nest):
         return "a matrix product would be computed more than once"
-    if not once and made.nest.checks:
+    if not all_once and made.nest.checks:
         return "its checks would not cover every element"
     for load in loads:
         if load.indirect:
@@ -137,6 +154,24 @@ def reason_against(made: Definition, loads: Iterable[Load], consumer: Nest) -> s
 
 
 # --- policy -------------------------------------------------------------------------------------
+
+
+def is_computed(value: Node) -> bool:
+    """Whether a value is more than an element from elsewhere, perhaps widened, or a number."""
+    if isinstance(value, Op) and value.op is arith.ExtFOp:
+        return is_computed(value.operands[0])
+    return bool(value.children)
+
+
+def runs_backwards(nest: Nest) -> bool:
+    """Whether a load counts down along a dim."""
+    return any(
+        (step := e.coefficient(name)) is not None and (step.constant() or 0) < 0
+        for node in nest.nodes()
+        if isinstance(node, Load)
+        for e in node.index
+        for name in node.free
+    )
 
 
 @dataclass(frozen=True)
@@ -155,10 +190,26 @@ class Policy:
             for node in nest.nodes()
         )
 
+    def meets_again(self, tensor: SSAValue, consumer: Nest) -> bool:
+        """Whether one load of a consumer meets elements several times: in windows that overlap."""
+        sizes = self.traffic.sizes(consumer)
+        elements = self.traffic.elements(tensor)
+        return any(
+            isinstance(node, Load)
+            and node.source is tensor
+            and any(sum(map(is_dim, e.names())) > 1 for e in node.index)
+            and prod(sizes[name] for name in node.free) > elements
+            for node in consumer.nodes()
+        )
+
     def reason_against(
         self, tensor: SSAValue, made: Definition, consumers: list[Nest]
     ) -> str | None:
         """Why it does not pay to compute `tensor` where it is read; None if it does."""
+        if is_computed(made.value) and any(self.meets_again(tensor, c) for c in consumers):
+            return "overlapping windows would compute its elements several times"
+        if runs_backwards(made.nest) and any(map(has_contraction, consumers)):
+            return "a matrix product would read its operand backwards, element by element"
         inputs = self.traffic.reads(made.nest)
         if not inputs:
             return None

@@ -7,17 +7,17 @@ the tensor it looks at, and the loads of whoever reads it are written in those t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, ModuleOp, f32, i16
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from lpu_mlir.dialects import lpu_graph, lpu_loop
-from lpu_mlir.dialects.expr import Expr, Range, contiguous_strides, product, simplify
+from lpu_mlir.dialects.expr import Expr, contiguous_strides, product, simplify
 from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import (
     HostCallOp,
@@ -26,45 +26,14 @@ from lpu_mlir.dialects.lpu import (
     i1,
     scalar_type,
     symbol_ranges,
-    ui8,
 )
 from lpu_mlir.dialects.lpu_loop import Dim, indirect_name
-from lpu_mlir.nests.nest import Check, Nest, Store, write
-from lpu_mlir.nests.pointwise import INTEGER_DIVISION, Numbers, convert, pointwise
+from lpu_mlir.nests.body import Body, Point, View, at_axes, axes_of, wide_type
+from lpu_mlir.nests.composites import COMPOSITES
+from lpu_mlir.nests.nest import Nest, Store, write
+from lpu_mlir.nests.pointwise import INTEGER_DIVISION, convert, pointwise
 from lpu_mlir.nests.scalar import Node, Scalars
 from lpu_mlir.transforms.verify_level import check_level
-
-Point = tuple[Expr, ...]
-
-
-@dataclass(frozen=True)
-class View:
-    """A tensor seen through index expressions over the view's own axes, named v0, v1, …"""
-
-    source: SSAValue
-    index: tuple[Expr, ...]
-    shape: tuple[Expr, ...]
-
-    @staticmethod
-    def of(tensor: SSAValue) -> View:
-        shape = extents(tensor.type)
-        return View(tensor, _axes(shape), shape)
-
-    def ranges(self) -> dict[str, Range]:
-        return {f"v{i}": (Expr.const(0), extent - 1) for i, extent in enumerate(self.shape)}
-
-    def is_whole(self) -> bool:
-        return self.shape == extents(self.source.type) and self.index == _axes(self.shape)
-
-
-def _axes(shape: Sequence[Expr]) -> Point:
-    """The point of a view's own axes; an axis of extent 1 has only position 0."""
-    return tuple(Expr.const(0) if e == 1 else Expr.name(f"v{i}") for i, e in enumerate(shape))
-
-
-def _at(point: Sequence[Expr]) -> dict[str, Expr]:
-    return {f"v{i}": position for i, position in enumerate(point)}
-
 
 # --- views --------------------------------------------------------------------------------------
 
@@ -80,7 +49,7 @@ def reshape_index(source: Sequence[Expr], result: Sequence[Expr]) -> Point:
     while i < len(source) or j < len(result):
         end_i, end_j = _group(source, i, result, j)
         strides = contiguous_strides(result[j:end_j])
-        axes = _axes(result)[j:end_j]
+        axes = axes_of(result)[j:end_j]
         linear = sum((a * s for a, s in zip(axes, strides, strict=True)), Expr.const(0))
         for extent, stride in zip(
             source[i:end_i], contiguous_strides(source[i:end_i]), strict=True
@@ -119,21 +88,29 @@ def _reshape(op: lpu_graph.ReshapeOp) -> Point:
 
 def _transpose(op: lpu_graph.TransposeOp) -> Point:
     index = [Expr.const(0)] * len(op.permutation.data)
-    for axis, source in zip(_axes(extents(op.output.type)), op.permutation.data, strict=True):
+    for axis, source in zip(axes_of(extents(op.output.type)), op.permutation.data, strict=True):
         index[source] = axis
     return tuple(index)
 
 
 def _broadcast(op: lpu_graph.BroadcastOp) -> Point:
-    shape, axes = extents(op.input.type), _axes(extents(op.output.type))
+    shape, axes = extents(op.input.type), axes_of(extents(op.output.type))
     tail = axes[len(axes) - len(shape) :]
     return tuple(Expr.const(0) if e == 1 else a for e, a in zip(shape, tail, strict=True))
 
 
 def _slice(op: lpu_graph.SliceOp) -> Point:
-    axes = _axes(extents(op.output.type))
+    axes = axes_of(extents(op.output.type))
     steps = op.steps.data
     return tuple(s + a * k for s, a, k in zip(op.starts.data, axes, steps, strict=True))
+
+
+def _windows(op: lpu_graph.WindowsOp) -> Point:
+    axes = axes_of(extents(op.output.type))
+    steps = list(zip(op.strides.data, op.dilations.data, strict=True))
+    outer, n = len(axes) - 2 * len(steps), len(steps)
+    along = zip(axes[outer : outer + n], axes[outer + n :], steps, strict=True)
+    return (*axes[:outer], *(p * stride + q * dilation for p, q, (stride, dilation) in along))
 
 
 VIEWS: Mapping[type[Operation], Callable[..., Point]] = {
@@ -141,37 +118,12 @@ VIEWS: Mapping[type[Operation], Callable[..., Point]] = {
     lpu_graph.TransposeOp: _transpose,
     lpu_graph.BroadcastOp: _broadcast,
     lpu_graph.SliceOp: _slice,
+    lpu_graph.WindowsOp: _windows,
 }
 """View -> for each axis of the operand, its position in terms of the result's axes."""
 
 
 # --- what computes ------------------------------------------------------------------------------
-
-
-@dataclass
-class Body:
-    """The nest being made for one operation: where its operands are and what it must check."""
-
-    scalars: Scalars
-    views: Mapping[SSAValue, View]
-    location: str = ""
-    checks: list[Check] = field(default_factory=list[Check])
-
-    def load(self, tensor: SSAValue, point: Sequence[Expr]) -> Node:
-        """An element of a tensor; `point` may be shorter or longer by NumPy broadcasting."""
-        view = self.views[tensor]
-        aligned = list(point)[len(point) - len(view.shape) :]
-        aligned = [Expr.const(0) if e == 1 else p for e, p in zip(view.shape, aligned, strict=True)]
-        at = _at(aligned)
-        index = [simplify(e.substitute(at), self.scalars.ranges) for e in view.index]
-        return self.scalars.load(view.source, index)
-
-    def numbers(self, element: Attribute) -> Numbers:
-        return Numbers(self.scalars, element)
-
-    def check(self, condition: Node, error: str, message: str) -> None:
-        where = f" ({self.location})" if self.location else ""
-        self.checks.append(Check(condition, error, message + where))
 
 
 def _full(op: lpu_graph.FullOp, body: Body, point: Point) -> Node:
@@ -203,14 +155,6 @@ def _convert(op: lpu_graph.ConvertOp, body: Body, point: Point) -> Node:
     return convert(body.scalars, body.load(op.input, point), source, target)
 
 
-def _wide(element: Attribute, kind: str) -> Attribute:
-    """The element type in which a reduction accumulates; integers are compared with their sign."""
-    if element == ui8 and kind in ("max", "min"):
-        return i16
-    half = isinstance(element, BFloat16Type | Float16Type)
-    return f32 if half and kind in ("add", "mul") else element
-
-
 def _reduce(op: lpu_graph.ReduceOp, body: Body, point: Point) -> Node:
     shape, dims = extents(op.input.type), op.dims.data
     element = element_type(op.input.type)
@@ -221,7 +165,7 @@ def _reduce(op: lpu_graph.ReduceOp, body: Body, point: Point) -> Node:
         (Expr.const(0) if e == 1 else next(names)) if axis in dims else next(kept)
         for axis, e in enumerate(shape)
     ]
-    wide = _wide(element, op.kind.data)
+    wide = wide_type(element, op.kind.data)
     value = convert(body.scalars, body.load(op.input, inner), element, wide)
     if bound:
         value = body.scalars.fold(op.kind.data, bound, value, scalar_type(wide))
@@ -240,7 +184,7 @@ def _arg_reduce(op: lpu_graph.ArgReduceOp, body: Body, point: Point) -> Node:
     name = body.scalars.fresh(extent)
     element = element_type(op.input.type)
     value = body.load(op.input, _with_axis(point, dim, Expr.name(name)))
-    value = convert(body.scalars, value, element, _wide(element, op.kind.data))
+    value = convert(body.scalars, value, element, wide_type(element, op.kind.data))
     result = scalar_type(element_type(op.output.type))
     return body.scalars.fold(op.kind.data, [(name, extent)], value, result, "arg_fold")
 
@@ -252,7 +196,7 @@ def _scan(op: lpu_graph.ScanOp, body: Body, point: Point) -> Node:
         return body.load(op.input, point)
     name = body.scalars.fresh(extent)
     inner = (*point[:dim], Expr.name(name), *point[dim + 1 :])
-    wide = _wide(element, op.kind.data)
+    wide = wide_type(element, op.kind.data)
     value = convert(body.scalars, body.load(op.input, inner), element, wide)
     along, result = str(point[dim]), scalar_type(wide)
     value = body.scalars.fold(op.kind.data, [(name, extent)], value, result, "scan", along)
@@ -261,7 +205,7 @@ def _scan(op: lpu_graph.ScanOp, body: Body, point: Point) -> Node:
 
 def _matmul(op: lpu_graph.MatmulOp, body: Body, point: Point) -> Node:
     element = element_type(op.output.type)
-    wide = _wide(element, "add")
+    wide = wide_type(element, "add")
     transposed = op.transposes
     extent = extents(op.lhs.type)[-2 if transposed[0] else -1]
     k = Expr.const(0) if extent == 1 else Expr.name(body.scalars.fresh(extent))
@@ -276,6 +220,27 @@ def _matmul(op: lpu_graph.MatmulOp, body: Body, point: Point) -> Node:
     if extent != 1:
         value = body.scalars.fold("add", [(str(k), extent)], value, scalar_type(wide))
     return convert(body.scalars, value, wide, element)
+
+
+def _conv(op: lpu_graph.ConvOp, body: Body, point: Point) -> Node:
+    element = element_type(op.input.type)
+    wide = wide_type(element, "add")
+    outputs, *inner = extents(op.weight.type)
+    bound = [(body.scalars.fresh(e), e) for e in inner if e != 1]
+    names = iter([Expr.name(name) for name, _ in bound])
+    c, *taps = [Expr.const(0) if e == 1 else next(names) for e in inner]
+    n, o, *places = point
+    group = o.floordiv(outputs.floordiv(op.groups.value.data))
+    steps = zip(places, op.strides.data, taps, op.dilations.data, strict=True)
+    at = [n, group * inner[0] + c, *(p * s + q * d for p, s, q, d in steps)]
+    factors = [
+        convert(body.scalars, body.load(operand, where), element, wide)
+        for operand, where in ((op.input, at), (op.weight, [o, c, *taps]))
+    ]
+    value = pointwise(body.scalars, "mul", factors, wide)
+    if bound:
+        value = body.scalars.fold("add", bound, value, scalar_type(wide))
+    return convert(body.scalars, value, wide, element_type(op.output.type))
 
 
 def _pad(op: lpu_graph.PadOp, body: Body, point: Point) -> Node:
@@ -339,14 +304,16 @@ def _indexed(
 def _gather(op: lpu_graph.GatherOp, body: Body, point: Point) -> Node:
     where, indices = _indexed(op, body, point)
     view = body.views[op.input]
-    at = _at([Expr.const(0) if e == 1 else w for e, w in zip(view.shape, where, strict=True)])
+    at = at_axes([Expr.const(0) if e == 1 else w for e, w in zip(view.shape, where, strict=True)])
     index = [simplify(e.substitute(at), body.scalars.ranges) for e in view.index]
     return body.scalars.load(view.source, index, indices)
 
 
 COMPUTES: Mapping[type[Operation], Callable[..., Node]] = {
+    **COMPOSITES,
     lpu_graph.ArgReduceOp: _arg_reduce,
     lpu_graph.ConcatOp: _concat,
+    lpu_graph.ConvOp: _conv,
     lpu_graph.ConvertOp: _convert,
     lpu_graph.ExtentOp: _extent,
     lpu_graph.FullOp: _full,
@@ -378,6 +345,8 @@ class Lowering:
         if type(op) in VIEWS:
             self.look(op)
         elif type(op) in COMPUTES:
+            if isinstance(op, lpu_graph.ConvOp | lpu_graph.MatmulOp):
+                self.turn_around(op)
             out = op.results[0]
             value = self.nest(op, extents(out.type), partial(COMPUTES[type(op)], op))
             self.views[out] = View.of(value)
@@ -396,9 +365,15 @@ class Lowering:
         """A view of a view: its index expressions substituted into those of its operand."""
         inner, shape = self.views[op.operands[0]], extents(op.results[0].type)
         outer = View(inner.source, VIEWS[type(op)](op), shape)
-        at, ranges = _at(outer.index), {**self.scalars.ranges, **outer.ranges()}
+        at, ranges = at_axes(outer.index), {**self.scalars.ranges, **outer.ranges()}
         index = tuple(simplify(e.substitute(at), ranges) for e in inner.index)
         self.views[op.results[0]] = View(inner.source, index, shape)
+
+    def turn_around(self, op: Operation) -> None:
+        """Copies operands of a product that would be read backwards, element by element."""
+        for operand in op.operands:
+            if self.views[operand].runs_backwards():
+                self.whole(operand)
 
     def point(self, shape: Sequence[Expr]) -> tuple[tuple[Dim, ...], Point]:
         """The dims of a nest over that shape and the point they form; unit axes have no dim."""

@@ -23,6 +23,7 @@ from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import symbol_ranges, symbols
 from lpu_mlir.dialects.lpu_loop import Dim, NestOp
 from lpu_mlir.nests.nest import Nest, Store, read_parts, write, write_body
+from lpu_mlir.nests.online import Online, find_online
 from lpu_mlir.nests.pointwise import pointwise
 from lpu_mlir.nests.scalar import Fold, Node, Pieces, Scalars, walk
 
@@ -35,6 +36,11 @@ _COMBINE = {"max": "maximum", "min": "minimum"}
 def points(fold: Fold, nest: Nest) -> list[Dim]:
     """The dims of a nest for each of whose points a fold has another value."""
     return [(name, extent) for name, extent in nest.dims if name in fold.free]
+
+
+def has_fold(online: Online) -> bool:
+    """Whether the scores of a walk are folds themselves, as are those of an attention."""
+    return any(isinstance(node, Fold) for node in walk([online.score]))
 
 
 @dataclass(frozen=True)
@@ -64,8 +70,15 @@ class Splitter:
         # What a check guards, or what is in bounds only in its piece, stays where it is.
         if nest.checks or any(isinstance(node, Pieces) for node in nodes):
             return None
+        # The parts of a walk over products would each compute all of them.
+        whole = [fold for fold, made in find_online(nest, self.scalars).items() if has_fold(made)]
         return next(
-            (node for node in nodes if isinstance(node, Fold) and self.is_large(node, nest)), None
+            (
+                node
+                for node in nodes
+                if isinstance(node, Fold) and node not in whole and self.is_large(node, nest)
+            ),
+            None,
         )
 
     def is_large(self, fold: Fold, nest: Nest) -> bool:

@@ -5,11 +5,13 @@ One table from operation to function. Half precision is computed in f32 and roun
 what the dialect says.
 """
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from pkgutil import resolve_name
 
 import torch
+import torch.nn.functional as F
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
@@ -44,6 +46,11 @@ def add(x: Tensor, y: Tensor) -> Tensor:
     return torch.logical_xor(x, y) if x.dtype == torch.bool else torch.add(x, y)
 
 
+def gelu_tanh(x: Tensor) -> Tensor:
+    inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+    return x * 0.5 * (torch.tanh(inner) + 1)
+
+
 POINTWISE: Mapping[str, Callable[..., Tensor]] = {
     **{
         name: getattr(torch, name)
@@ -56,9 +63,12 @@ POINTWISE: Mapping[str, Callable[..., Tensor]] = {
     "add": add,
     "and": torch.bitwise_and,
     "floordiv": floordiv,
+    "gelu": lambda x: x * 0.5 * (torch.erf(x * math.sqrt(0.5)) + 1),
+    "gelu_tanh": gelu_tanh,
     "fma": fma,
     "not": torch.bitwise_not,
     "or": torch.bitwise_or,
+    "quick_gelu": lambda x: x * torch.sigmoid(x * 1.702),
     "select": torch.where,
     "shl": torch.bitwise_left_shift,
     "shr": torch.bitwise_right_shift,
@@ -161,6 +171,29 @@ def slice_(e: Evaluator, op: g.SliceOp, x: Tensor) -> Tensor:
     return x
 
 
+def windows(e: Evaluator, op: g.WindowsOp, x: Tensor) -> Tensor:
+    n = len(op.strides.data)
+    shape = e.shape(op)
+    for axis, (stride, dilation) in enumerate(zip(op.strides.data, op.dilations.data, strict=True)):
+        at = torch.arange(shape[len(shape) - 2 * n + axis]).unsqueeze(1) * stride
+        at = at + torch.arange(shape[len(shape) - n + axis]) * dilation
+        dim = len(shape) - 2 * n + axis
+        x = x.index_select(dim, at.flatten()).unflatten(dim, at.shape)
+        x = x.movedim(dim + 1, -1)
+    return x
+
+
+def conv(e: Evaluator, op: g.ConvOp, x: Tensor, weight: Tensor) -> Tensor:
+    if x.numel() == 0 or weight.numel() == 0:
+        return torch.zeros(e.shape(op), dtype=e.dtype(op))
+    function = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[x.dim()]
+    strides, dilations, groups = op.strides.data, op.dilations.data, op.groups.value.data
+    result = function(wide(x), wide(weight), None, strides, 0, dilations, groups)
+    for dim, size in enumerate(e.shape(op)):
+        result = result.narrow(dim, 0, size)
+    return result.to(e.dtype(op))
+
+
 def pad(e: Evaluator, op: g.PadOp, x: Tensor) -> Tensor:
     result = torch.full(e.shape(op), op.value.value.data, dtype=x.dtype)
     inside = result
@@ -232,6 +265,47 @@ def call(e: Evaluator, op: CallOp, *inputs: Tensor) -> list[Tensor]:
     return results
 
 
+def norm_axes(op: g.RmsNormOp | g.LayerNormOp) -> list[int]:
+    return list(range(-op.rank.value.data, 0))
+
+
+def rms_norm(e: Evaluator, op: g.RmsNormOp, x: Tensor, *weight: Tensor) -> Tensor:
+    mean = (x * x).mean(norm_axes(op), keepdim=True)
+    scaled = x * torch.rsqrt(mean + op.eps.value.data)
+    return scaled * weight[0] if weight else scaled
+
+
+def layer_norm(e: Evaluator, op: g.LayerNormOp, x: Tensor, *affine: Tensor) -> Tensor:
+    deviation = x - x.mean(norm_axes(op), keepdim=True)
+    mean = (deviation * deviation).mean(norm_axes(op), keepdim=True)
+    result = deviation * torch.rsqrt(mean + op.eps.value.data)
+    rest = list(affine)
+    if op.weight is not None:
+        result = result * rest.pop(0)
+    return result + rest.pop(0) if op.bias is not None else result
+
+
+def rope(e: Evaluator, op: g.RopeOp, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat([-second, first], -1) * sin
+
+
+def attention(
+    e: Evaluator, op: g.AttentionOp, q: Tensor, k: Tensor, v: Tensor, *others: Tensor
+) -> Tensor:
+    product = torch.matmul(wide(q), wide(k).transpose(-1, -2)).to(q.dtype)
+    values = dict(zip(op.score.block.args, (product, *others), strict=True))
+    for inner in list(op.score.block.ops)[:-1]:
+        operands = [values[operand] for operand in inner.operands]
+        values[inner.results[0]] = TABLE[type(inner)](e, inner, *operands)
+    score = values[op.scored]
+    weights = torch.softmax(score, -1)
+    if op.safe is not None:
+        nothing = (score == -math.inf).all(-1, keepdim=True)
+        weights = torch.where(nothing, torch.zeros_like(weights), weights)
+    return torch.matmul(wide(weights.to(v.dtype)), wide(v)).to(v.dtype)
+
+
 TABLE: Mapping[type[Operation], Callable[..., Tensor | list[Tensor]]] = {
     g.FullOp: lambda e, op: torch.full(e.shape(op), op.value.value.data, dtype=e.dtype(op)),
     g.ExtentOp: lambda e, op: torch.tensor(op.value.data.evaluate(e.symbols)),
@@ -241,15 +315,23 @@ TABLE: Mapping[type[Operation], Callable[..., Tensor | list[Tensor]]] = {
         .expand(e.shape(op))
     ),
     g.PointwiseOp: pointwise,
+    g.SoftmaxOp: lambda e, op, x: torch.softmax(x, op.dim.value.data),
+    g.LogSoftmaxOp: lambda e, op, x: torch.log_softmax(x, op.dim.value.data),
     g.ConvertOp: lambda e, op, x: x.to(e.dtype(op)),
     g.ReduceOp: reduce,
     g.ArgReduceOp: arg_reduce,
     g.ScanOp: scan,
     g.MatmulOp: matmul,
+    g.RmsNormOp: rms_norm,
+    g.LayerNormOp: layer_norm,
+    g.RopeOp: rope,
+    g.AttentionOp: attention,
     g.ReshapeOp: lambda e, op, x: x.reshape(e.shape(op)),
     g.TransposeOp: lambda e, op, x: x.permute(op.permutation.data),
     g.BroadcastOp: lambda e, op, x: x.expand(e.shape(op)),
     g.SliceOp: slice_,
+    g.ConvOp: conv,
+    g.WindowsOp: windows,
     g.PadOp: pad,
     g.ConcatOp: lambda e, op, *xs: torch.cat(xs, op.dim.value.data),
     g.GatherOp: gather,

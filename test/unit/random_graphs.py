@@ -20,7 +20,9 @@ from random_program import (
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from lpu_mlir.backend import compile_fx, decompositions, lpu_mlir
+from lpu_mlir.backend import lpu_mlir
+from lpu_mlir.compile import compile_fx
+from lpu_mlir.frontend.decompositions import decompositions
 from lpu_mlir.options import Options
 
 Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]

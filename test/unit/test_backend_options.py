@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from lpu_mlir.backend import compile_fx, lpu_mlir
+from lpu_mlir.backend import lpu_mlir
+from lpu_mlir.compile import compile_fx
 from lpu_mlir.options import CHOICES, MODES, Options, make_options
 
 

@@ -83,3 +83,77 @@ def test_the_table():
     assert not set(KEPT) & set(table)
     assert all(table[op] is rule for op, rule in OWN.items())
     assert aten.silu.default in table
+
+
+def hidden_by(kind: str) -> dict[str, torch.Tensor]:
+    """Masks for 2 sequences of 5: True hides."""
+    padding = torch.zeros(2, 5, dtype=torch.bool)
+    padding[1, 3:] = True
+    future = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    return {
+        "none": {},
+        "padding": {"padding": padding},
+        "future": {"mask": future},
+        "both": {"padding": padding, "mask": future},
+        "added": {"mask": torch.zeros(5, 5).masked_fill(future, -float("inf"))},
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["none", "padding", "future", "both", "added"])
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_encoder_layer_in_eval_mode(kind: str, norm_first: bool, activation: str):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(
+        16, 4, 32, batch_first=True, norm_first=norm_first, activation=activation
+    ).eval()
+    for parameter in layer.parameters():  # norms are the identity when they are new
+        torch.nn.init.normal_(parameter, std=0.3)
+    x, given = torch.randn(2, 5, 16), hidden_by(kind)
+
+    def function(x, mask=None, padding=None):
+        return layer(x, src_mask=mask, src_key_padding_mask=padding)
+
+    graphs: list[ImportedGraph] = []
+    with torch.no_grad():
+        result = compiled(function, graphs)(x, **given)
+        torch.testing.assert_close(result, function(x, **given), rtol=1e-5, atol=1e-5)
+    assert [host_calls(graph) for graph in graphs] == [[]]
+
+
+@pytest.mark.parametrize("kind", ["none", "padding", "future", "both"])
+@pytest.mark.parametrize("average", [True, False])
+def test_multi_head_attention_in_eval_mode(kind: str, average: bool):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    layer = torch.nn.MultiheadAttention(16, 4, batch_first=True).eval()
+    torch.nn.init.normal_(layer.in_proj_bias)
+    torch.nn.init.normal_(layer.out_proj.bias)
+    x, given = torch.randn(2, 5, 16), hidden_by(kind)
+
+    def function(x, mask=None, padding=None):
+        return layer(
+            x, x, x, attn_mask=mask, key_padding_mask=padding, average_attn_weights=average
+        )
+
+    graphs: list[ImportedGraph] = []
+    with torch.no_grad():
+        result = compiled(function, graphs)(x, **given)
+        torch.testing.assert_close(result, function(x, **given))
+    assert [host_calls(graph) for graph in graphs] == [[]]
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_recurrent_layers(kind, bias: bool, bidirectional: bool):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    layer = kind(3, 4, num_layers=2, bias=bias, bidirectional=bidirectional).eval()
+    x = torch.randn(6, 2, 3)
+    graphs: list[ImportedGraph] = []
+    with torch._dynamo.config.patch(allow_rnn=True), torch.no_grad():
+        result = compiled(lambda x: layer(x), graphs)(x)
+        torch.testing.assert_close(result, layer(x))
+    assert [host_calls(graph) for graph in graphs] == [[]]

@@ -42,7 +42,7 @@ ELEMENTS = (*FLOATS, *INTEGERS, i1)
 
 ROUNDED = frozenset(
     "acos acosh asin asinh atan atan2 atanh cos cosh erf exp exp2 expm1 log log10 log1p log2 pow "
-    "rsqrt sigmoid sin sinh sqrt tan tanh".split()
+    "rsqrt sigmoid sin sinh sqrt tan tanh gelu gelu_tanh quick_gelu".split()
 )
 """Functions of floats that may differ from PyTorch's in the last place."""
 

@@ -5,7 +5,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lpu_mlir.backend import compile_fx
+from lpu_mlir.compile import compile_fx
 from lpu_mlir.runtime.program import plain_pytorch
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from lpu_mlir.backend import compile_fx, decompositions
+from lpu_mlir.compile import compile_fx
+from lpu_mlir.frontend.decompositions import decompositions
 from lpu_mlir.options import Options
 
 

@@ -10,9 +10,20 @@ of the argument in the function means the old one.
 from xdsl.ir import Dialect
 
 from lpu_mlir.dialects.lpu_graph.base import GraphOp, UnaryGraphOp, broadcast_extents, is_negative
+from lpu_mlir.dialects.lpu_graph.composite import (
+    COMPOSITES,
+    AttentionOp,
+    LayerNormOp,
+    LogSoftmaxOp,
+    RmsNormOp,
+    RopeOp,
+    SoftmaxOp,
+    YieldOp,
+)
 from lpu_mlir.dialects.lpu_graph.compute import (
     ArgReduceOp,
     ConvertOp,
+    ConvOp,
     ExtentOp,
     FullOp,
     IotaOp,
@@ -38,6 +49,7 @@ from lpu_mlir.dialects.lpu_graph.views import (
     ReshapeOp,
     SliceOp,
     TransposeOp,
+    WindowsOp,
 )
 
 LpuGraph = Dialect(
@@ -52,15 +64,18 @@ LpuGraph = Dialect(
         ArgReduceOp,
         ScanOp,
         MatmulOp,
+        ConvOp,
         ReshapeOp,
         TransposeOp,
         BroadcastOp,
         SliceOp,
+        WindowsOp,
         PadOp,
         ConcatOp,
         GatherOp,
         ScatterOp,
         WriteBackOp,
+        *COMPOSITES,
     ],
 )
 
@@ -70,8 +85,10 @@ __all__ = [
     "SCANS",
     "SCATTERS",
     "ArgReduceOp",
+    "AttentionOp",
     "BroadcastOp",
     "ConcatOp",
+    "ConvOp",
     "ConvertOp",
     "Domain",
     "ExtentOp",
@@ -80,6 +97,8 @@ __all__ = [
     "GraphOp",
     "IndexedOp",
     "IotaOp",
+    "LayerNormOp",
+    "LogSoftmaxOp",
     "LpuGraph",
     "MatmulOp",
     "PadOp",
@@ -87,12 +106,17 @@ __all__ = [
     "PointwiseOp",
     "ReduceOp",
     "ReshapeOp",
+    "RmsNormOp",
+    "RopeOp",
     "ScanOp",
     "ScatterOp",
     "SliceOp",
+    "SoftmaxOp",
     "TransposeOp",
     "UnaryGraphOp",
+    "WindowsOp",
     "WriteBackOp",
+    "YieldOp",
     "broadcast_extents",
     "in_domain",
     "is_negative",

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     operand_def,
@@ -69,6 +69,15 @@ class GraphOp(IRDLOperation, HasCanonicalizationPatternsInterface):
             f"expected [{', '.join(map(str, expected))}]",
         )
 
+    def expect_broadcast(self, value: SSAValue, shape: Sequence[Expr], what: str) -> None:
+        """A value may broadcast against `shape` without widening it."""
+        try:
+            fits = broadcast_extents(extents(value.type), tuple(shape)) == tuple(shape)
+        except ValueError:
+            fits = False
+        listed = ", ".join(map(str, shape))
+        self.expect(fits, f"{what} is {value.type}, which does not broadcast to [{listed}]")
+
     def expect_element(self, got: Attribute, expected: Attribute, what: str) -> None:
         element = element_type(got)
         self.expect(element == expected, f"{what} element is {element}, expected {expected}")
@@ -90,6 +99,31 @@ class GraphOp(IRDLOperation, HasCanonicalizationPatternsInterface):
             all(0 <= axis < rank for axis in axes) and len(set(axes)) == len(axes),
             f"{what} {list(axes)} must be distinct and in [0, {rank})",
         )
+
+    def expect_windows(
+        self,
+        shape: Sequence[Expr],
+        counts: Sequence[Expr],
+        sizes: Sequence[Expr],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+    ) -> None:
+        """Along each axis, `counts` windows of `sizes` elements must lie within `shape`."""
+        self.expect(
+            len(strides) == len(dilations) == len(shape),
+            f"{len(strides)} strides and {len(dilations)} dilations for {len(shape)} axes",
+        )
+        self.expect(min((*strides, *dilations)) > 0, "strides and dilations must be positive")
+        for axis, (extent, count, size, stride, dilation) in enumerate(
+            zip(shape, counts, sizes, strides, dilations, strict=True)
+        ):
+            if count == 0 or size == 0:
+                continue
+            last = (count - 1) * stride + (size - 1) * dilation
+            self.expect(
+                not is_negative(extent - 1 - last),
+                f"windows along axis {axis} reach element {last} of an extent of {extent}",
+            )
 
 
 class UnaryGraphOp(GraphOp):

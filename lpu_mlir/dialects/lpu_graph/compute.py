@@ -12,6 +12,9 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     TensorType,
+    bf16,
+    f16,
+    f32,
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -318,6 +321,77 @@ class MatmulOp(GraphOp):
         elements = {element_type(v.type) for v in (self.lhs, self.rhs, self.output)}
         self.expect(len(elements) == 1, f"element types differ: {', '.join(map(str, elements))}")
         self.expect_shape(self.output.type, [*batch, m, n], "result")
+
+
+@irdl_op_definition
+class ConvOp(GraphOp):
+    """Convolution of [N, G * C, ...] with [O, C, ...] into [N, O, ...], without padding.
+
+    Result [n, o, p] is the sum over c and q of weight [o, c, q] times
+    input [n, g * C + c, p * stride + q * dilation], where g is the group of o: `groups` runs of
+    O / groups.  The result's extents say how many positions there are, no more than fit.  Narrow
+    floats accumulate in f32; the result may be that, not rounded.
+
+    %2 = lpu_graph.conv %0, %1 strides <[1, 1]> dilations <[1, 1]> groups 1
+           : tensor<1x8x9x9xf32>, tensor<16x8x3x3xf32> -> tensor<1x16x7x7xf32>
+    """
+
+    name = "lpu_graph.conv"
+    input = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    strides = prop_def(IntsAttr)
+    dilations = prop_def(IntsAttr)
+    groups = prop_def(IntegerAttr[I64])
+    output = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $weight `strides` $strides `dilations` $dilations `groups` $groups attr-dict "
+        "`:` type($input) `,` type($weight) `->` type($output)"
+    )
+
+    def __init__(
+        self,
+        input: SSAValue,
+        weight: SSAValue,
+        counts: Sequence[Extent],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        groups: int = 1,
+        element: Attribute | None = None,
+    ):
+        """`element` is the result's, the operands' by default."""
+        element = element_type(input.type) if element is None else element
+        batch, channels = extents(input.type)[0], extents(weight.type)[0]
+        super().__init__(
+            operands=[input, weight],
+            properties={
+                "strides": IntsAttr.of(strides),
+                "dilations": IntsAttr.of(dilations),
+                "groups": IntegerAttr(groups, i64),
+            },
+            result_types=[tensor_type(element, [batch, channels, *counts])],
+        )
+
+    def verify_(self) -> None:
+        x, w, y = (extents(v.type) for v in (self.input, self.weight, self.output))
+        groups = self.groups.value.data
+        self.expect(
+            len(x) == len(w) == len(y) >= 3, f"operands and result need one rank, got {x}, {w}, {y}"
+        )
+        self.expect(groups > 0, f"{groups} groups")
+        self.expect(
+            x[1] == w[1] * groups, f"the input has {x[1]} channels, expected {w[1] * groups}"
+        )
+        self.expect(
+            not w[0].divmod(Expr.const(groups))[1].terms,
+            f"{w[0]} output channels cannot be divided into {groups} groups",
+        )
+        self.expect(y[:2] == (x[0], w[0]), f"result has batch and channels {y[:2]}")
+        element = element_type(self.input.type)
+        self.expect_element(self.weight.type, element, "weight")
+        if element not in (f16, bf16) or element_type(self.output.type) != f32:
+            self.expect_element(self.output.type, element, "result")
+        self.expect_windows(x[2:], y[2:], w[2:], self.strides.data, self.dilations.data)
 
 
 def _swapped(shape: Sequence[Expr], transpose: bool) -> list[Expr]:

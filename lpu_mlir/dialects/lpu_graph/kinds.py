@@ -29,7 +29,8 @@ def _kinds(names: str, arity: int, domain: Domain, compares: bool = False):
 POINTWISE: Mapping[str, PointwiseKind] = {
     **_kinds(
         "acos acosh asin asinh atan atanh ceil cos cosh erf exp exp2 expm1 floor log log10 log1p "
-        "log2 reciprocal round rsqrt sigmoid sin sinh sqrt tan tanh trunc",
+        "log2 reciprocal round rsqrt sigmoid sin sinh sqrt tan tanh trunc gelu gelu_tanh "
+        "quick_gelu",
         1,
         "float",
     ),
@@ -45,7 +46,8 @@ POINTWISE: Mapping[str, PointwiseKind] = {
     **_kinds("fma", 3, "float"),
 }
 """Every pointwise function.  `select` takes an i1 condition first.  Integer `floordiv` and
-`remainder` round to minus infinity, `truncdiv` and `fmod` to zero; `pow` of integers wraps."""
+`remainder` round to minus infinity, `truncdiv` and `fmod` to zero; `pow` of integers wraps.
+`gelu` is by the error function, `gelu_tanh` and `quick_gelu` (x * sigmoid(1.702 x)) are near it."""
 
 
 REDUCTIONS: Mapping[str, Domain] = {

@@ -158,6 +158,54 @@ class SliceOp(UnaryGraphOp):
 
 
 @irdl_op_definition
+class WindowsOp(UnaryGraphOp):
+    """Windows along the last axes, which may overlap: n positions along each, then the n places in
+    a window.  Axis [..., p, q] of n = 1 is element p * stride + q * dilation; the result's extents
+    say how many there are.
+
+    %1 = lpu_graph.windows %0 strides <[2]> dilations <[1]> : tensor<3x9xf32> -> tensor<3x4x3xf32>
+    """
+
+    name = "lpu_graph.windows"
+    strides = prop_def(IntsAttr)
+    dilations = prop_def(IntsAttr)
+    assembly_format = (
+        "$input `strides` $strides `dilations` $dilations attr-dict "
+        "`:` type($input) `->` type($output)"
+    )
+
+    def __init__(
+        self,
+        input: SSAValue,
+        counts: Sequence[Extent],
+        sizes: Sequence[Extent],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+    ):
+        outer = extents(input.type)[: -len(strides)]
+        super().__init__(
+            operands=[input],
+            properties={"strides": IntsAttr.of(strides), "dilations": IntsAttr.of(dilations)},
+            result_types=[tensor_type(element_type(input.type), [*outer, *counts, *sizes])],
+        )
+
+    def verify_(self) -> None:
+        shape, result = extents(self.input.type), extents(self.output.type)
+        n = len(self.strides.data)
+        self.expect_same_element()
+        self.expect(0 < n <= len(shape), f"{n} strides for an operand of rank {len(shape)}")
+        self.expect(
+            len(result) == len(shape) + n,
+            f"result has rank {len(result)}, expected {len(shape) + n}",
+        )
+        outer = len(shape) - n
+        self.expect(result[:outer] == shape[:outer], "the first axes must be the operand's")
+        self.expect_windows(
+            shape[outer:], result[outer:-n], result[-n:], self.strides.data, self.dilations.data
+        )
+
+
+@irdl_op_definition
 class PadOp(UnaryGraphOp):
     """`value` around the operand: `low` elements before it along each axis, the rest after.
 

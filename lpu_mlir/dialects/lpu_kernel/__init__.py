@@ -7,7 +7,14 @@ Tiles are values: `load` and `store` move windows of DRAM, the rest computes.
 
 from xdsl.ir import Dialect
 
-from lpu_mlir.dialects.lpu_kernel.compute import FillOp, MapOp, SliceOp, YieldOp
+from lpu_mlir.dialects.lpu_kernel.compute import (
+    FillOp,
+    MapOp,
+    SliceOp,
+    WindowsOp,
+    YieldOp,
+    backing,
+)
 from lpu_mlir.dialects.lpu_kernel.movement import (
     ChannelOp,
     LoadOp,
@@ -54,6 +61,7 @@ LpuKernel = Dialect(
         ReceiveOp,
         FillOp,
         SliceOp,
+        WindowsOp,
         MapOp,
         FoldOp,
         ArgFoldOp,
@@ -92,6 +100,8 @@ __all__ = [
     "StoreOp",
     "TileType",
     "WindowOp",
+    "WindowsOp",
     "YieldOp",
+    "backing",
     "tile_type",
 ]

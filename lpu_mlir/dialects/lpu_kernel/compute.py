@@ -213,6 +213,83 @@ class SliceOp(TileOp):
         verify_capacity("size", dense(without(sizes, dropped)), result.get_shape())
 
 
+@irdl_op_definition
+class WindowsOp(IRDLOperation):
+    """
+    A tile seen through windows that may overlap: dim i of the result moves along dim `along[i]` of
+    the tile by `steps[i]` elements. Several dims of the result may move along one of the tile.
+
+    Nothing is moved and no SRAM is taken: it is a pattern of addresses, which an address generator
+    between SRAM and the units steps through. So one copy of the input of a convolution in SRAM
+    serves every place of its kernel. Every element named must lie within the tile's extents.
+
+    ```mlir
+    %w = lpu_kernel.windows %t along [0, 1, 1] steps [1, 2, 1] [8, %n, 3]
+           : !lpu_kernel.tile<8x33xf32> -> !lpu_kernel.tile<8x16x3xf32>
+    ```
+    """
+
+    name = "lpu_kernel.windows"
+    source = operand_def(TileType)
+    along = prop_def(INTS)
+    steps = prop_def(INTS)
+    sizes = var_operand_def(IndexType)
+    static_sizes = prop_def(INTS)
+    result = result_def(TileType)
+
+    traits = traits_def(Pure())
+    custom_directives = (DynamicIndexList,)
+    assembly_format = (
+        "$source `along` $along `steps` $steps custom<DynamicIndexList>($sizes, $static_sizes) "
+        "attr-dict `:` type($source) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        source: SSAValue | Operation,
+        along: Sequence[int],
+        steps: Sequence[int],
+        sizes: Sequence[Index | Operation],
+        result: TileType,
+    ):
+        dynamic, static = split_indices(sizes)
+        super().__init__(
+            operands=[source, dynamic],
+            result_types=[result],
+            properties={
+                "along": dense(along),
+                "steps": dense(steps),
+                "static_sizes": static,
+            },
+        )
+
+    def verify_(self) -> None:
+        source, result = tile(self.source), tile(self.result)
+        along, steps = self.along.get_values(), self.steps.get_values()
+        verify_same_element(source, result)
+        if not len(along) == len(steps) == result.get_num_dims():
+            raise VerifyException(
+                f"{len(along)} dims and {len(steps)} steps for a result of rank "
+                f"{result.get_num_dims()}"
+            )
+        if set(along) != set(range(source.get_num_dims())):
+            raise VerifyException(
+                f"the result moves along dims {sorted(set(along))}, expected every one of "
+                f"0..{source.get_num_dims() - 1}"
+            )
+        if min(steps, default=1) < 1:
+            raise VerifyException(f"steps {list(steps)} must be positive")
+        verify_indices("sizes", self.sizes, self.static_sizes, result.get_num_dims())
+        verify_capacity("size", self.static_sizes, result.get_shape())
+
+
+def backing(value: SSAValue) -> SSAValue:
+    """The tile whose SRAM a value is in: what a view looks at, else itself."""
+    while isinstance(value.owner, WindowsOp):
+        value = value.owner.source
+    return value
+
+
 def verify_same_element(source: TileType, result: TileType) -> None:
     if source.element_type != result.element_type:
         raise VerifyException(

@@ -11,7 +11,16 @@ from xdsl.dialects.builtin import DenseArrayBase, MemRefType
 from xdsl.ir import Operation, Region, SSAValue
 
 from lpu_mlir.dialects.location import describe_location
-from lpu_mlir.dialects.lpu_kernel import ChannelOp, ForOp, Index, KernelOp, ReceiveOp, TileType
+from lpu_mlir.dialects.lpu_kernel import (
+    ChannelOp,
+    ForOp,
+    Index,
+    KernelOp,
+    ReceiveOp,
+    TileType,
+    WindowsOp,
+    backing,
+)
 from lpu_mlir.dialects.lpu_kernel.core_dependence import core_dependent_values
 from lpu_mlir.interpreter.reference.errors import ExtentError, SramClobberedError
 from lpu_mlir.interpreter.reference.launch import Frame
@@ -105,7 +114,8 @@ class Scope:
 
     def reader(self, op: Operation, values: Sequence[SSAValue]) -> Callable[[Frame], None] | None:
         """What checks, before an operation, that its tiles are intact; None if none are placed."""
-        slots = [self.slot(value) for value in values if value in self._intervals]
+        tiles = map(backing, values)
+        slots = [self.slot(value) for value in tiles if value in self._intervals]
         if not slots:
             return None
         site = self.site(op)
@@ -183,7 +193,7 @@ def sram_needed(kernel: KernelOp) -> tuple[int, str]:
     for phase in kernel.phases():
         placed = _sram_intervals(phase.cores, channels)
         for op in phase.cores.walk():
-            for value in op.results:
+            for value in op.results if not isinstance(op, WindowsOp) else ():
                 if isinstance(value.type, TileType) and value.type.space.data == "sram":
                     _, high = placed.get(value, (0, value.type.byte_size()))
                     needed = max(needed, (high, op.name))

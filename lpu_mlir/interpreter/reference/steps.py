@@ -28,6 +28,7 @@ from lpu_mlir.dialects.lpu_kernel import (
     SliceOp,
     StoreOp,
     TileType,
+    WindowsOp,
     YieldOp,
 )
 from lpu_mlir.dialects.lpu_kernel.core_dependence import depends_on_core, enclosing_loops
@@ -367,6 +368,23 @@ def _slice(op: Operation, scope: Scope) -> Step:
     return step
 
 
+def _windows(op: Operation, scope: Scope) -> Step:
+    assert isinstance(op, WindowsOp)
+    sizes = join_indices(op.sizes, op.static_sizes)
+    extents, fits = scope.pick(sizes), scope.capacity_check(op, sizes, tile(op.result))
+    view = tiles.windows(op.along.get_values(), op.steps.get_values(), scope.site(op))
+    source, out = scope.slot(op.source), scope.slot(op.result)
+
+    def step(frame: Frame) -> None:
+        values = frame.values
+        actual = extents(values)
+        if fits is not None:
+            fits(actual)
+        values[out] = view(values[source], actual)
+
+    return step
+
+
 def _pure(function: Callable[..., Tensor], op: Operation, scope: Scope) -> Step:
     """A function of the operation's tiles, in the order of its operands."""
     operands, out = scope.pick(op.operands), scope.slot(op.results[0])
@@ -437,5 +455,6 @@ STEPS: dict[type[Operation], Callable[[Operation, Scope], Step]] = {
     ScanOp: _scan,
     SliceOp: _slice,
     StoreOp: _store,
+    WindowsOp: _windows,
 }
 """How each operation is compiled; whatever is not here is scalar arithmetic."""

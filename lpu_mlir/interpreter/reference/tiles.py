@@ -251,6 +251,28 @@ def slice_tile(tile: Tensor, offsets: tuple[int, ...], sizes: tuple[int, ...], s
     return tile
 
 
+def windows(
+    along: Sequence[int], steps: Sequence[int], site: str
+) -> Callable[[Tensor, tuple[int, ...]], Tensor]:
+    """A function of a tile and extents: the view whose dims move along dims of the tile by steps;
+    raises OutOfBoundsError if it reaches beyond the tile's extents."""
+
+    def view(tile: Tensor, sizes: tuple[int, ...]) -> Tensor:
+        needed = [1] * tile.dim()
+        for size, dim, step in zip(sizes, along, steps, strict=True):
+            needed[dim] += (size - 1) * step
+        if min(sizes) > 0 and any(n > e for n, e in zip(needed, tile.shape, strict=True)):
+            raise OutOfBoundsError(
+                f"{site}: windows of {list(sizes)} need extents {needed} of a tile with "
+                f"{list(tile.shape)}"
+            )
+        own = tile.stride()
+        strides = [own[dim] * step for dim, step in zip(along, steps, strict=True)]
+        return tile.as_strided(sizes, strides)
+
+    return view
+
+
 def arranged(dims: tuple[int, ...], rank: int) -> Callable[[Tensor], Tensor] | None:
     """
     How to view a tile so that its dims line up with those of a map of this rank by broadcasting;

@@ -124,3 +124,22 @@ lpu_kernel.kernel @too_deep(%x: memref<256xf32, "shared_dram">) access [ro] core
     %t = lpu_kernel.receive @a : !lpu_kernel.tile<256xf32>
   }
 }
+
+// -----
+
+// Windows take no place; what they look at keeps its own until they were last used.
+// CHECK-LABEL: @windows
+// SMALL-LABEL: @windows
+lpu_kernel.kernel @windows(%x: memref<64xf32, "shared_dram">, %y: memref<31xf32, "shared_dram">) access [ro, wo] cores 1 {
+  lpu_kernel.phase cores(%c) {
+    // CHECK:      %t = lpu_kernel.load %x[0] [64] sram [0]
+    %t = lpu_kernel.load %x[0] [64] : memref<64xf32, "shared_dram"> -> !lpu_kernel.tile<64xf32>
+    // CHECK-NEXT: %w = lpu_kernel.windows %t along [0, 0] steps [2, 1] [31, 3] : !lpu_kernel.tile<64xf32>
+    %w = lpu_kernel.windows %t along [0, 0] steps [2, 1] [31, 3] : !lpu_kernel.tile<64xf32> -> !lpu_kernel.tile<31x3xf32>
+    // CHECK-NEXT: %z = lpu_kernel.fill 0.000000e+00 : f32 [31] sram [256]
+    %z = lpu_kernel.fill 0.0 : f32 [31] -> !lpu_kernel.tile<31xf32>
+    // CHECK-NEXT: %f = lpu_kernel.fold max %w [1] acc(%z : !lpu_kernel.tile<31xf32>) sram [384]
+    %f = lpu_kernel.fold max %w [1] acc(%z : !lpu_kernel.tile<31xf32>) : !lpu_kernel.tile<31x3xf32> -> !lpu_kernel.tile<31xf32>
+    lpu_kernel.store %f, %y[0] : !lpu_kernel.tile<31xf32>, memref<31xf32, "shared_dram">
+  }
+}

@@ -320,3 +320,59 @@ func.func @symbolic(%x: tensor<?x6xf32, #lpu.shape<[s0, 6]>>) -> tensor<?xf32, #
   %1 = lpu_graph.reduce "add" %0 dims <[1]> : tensor<?x6xf32, #lpu.shape<[s0, 6]>> -> tensor<?xf32, #lpu.shape<[s0]>>
   func.return %1 : tensor<?xf32, #lpu.shape<[s0]>>
 }
+
+// A product goes into the pad that reads it, each element once: the padded tensor is written at once.
+// CHECK-LABEL: func.func @padded_product(
+// CHECK:        lpu_loop.nest [d0 = 8, d1 = 10]
+// CHECK-NOT:    lpu_loop.nest
+// CHECK:        lpu_loop.pieces d1 at [1, 9]
+// CHECK:        lpu_loop.fold "add"
+// CHECK-NOT:    lpu_loop.nest
+// CHECK:        func.return
+func.func @padded_product(%x: tensor<8x16xf32>, %w: tensor<8x16xf32>) -> tensor<8x10xf32> {
+  %0 = lpu_graph.matmul %x, %w transpose [false, true] : tensor<8x16xf32>, tensor<8x16xf32> -> tensor<8x8xf32>
+  %1 = lpu_graph.pad %0 low <[0, 1]> value 0.0 : f32 : tensor<8x8xf32> -> tensor<8x10xf32>
+  func.return %1 : tensor<8x10xf32>
+}
+
+// But not into windows that overlap.
+// CHECK-LABEL: func.func @product_in_windows(
+// CHECK-COUNT-2: lpu_loop.nest
+func.func @product_in_windows(%x: tensor<8x16xf32>, %w: tensor<8x16xf32>) -> tensor<8x6x3xf32> {
+  %0 = lpu_graph.matmul %x, %w transpose [false, true] : tensor<8x16xf32>, tensor<8x16xf32> -> tensor<8x8xf32>
+  %1 = lpu_graph.windows %0 strides <[1]> dilations <[1]> : tensor<8x8xf32> -> tensor<8x6x3xf32>
+  %2 = lpu_graph.pointwise "neg"(%1) : tensor<8x6x3xf32> -> tensor<8x6x3xf32>
+  func.return %2 : tensor<8x6x3xf32>
+}
+
+// What is computed is not computed again in every window that has it; what only moves is moved.
+// CHECK-LABEL: func.func @computed_in_windows(
+// CHECK-COUNT-2: lpu_loop.nest
+func.func @computed_in_windows(%x: tensor<8x8xf32>) -> tensor<8x6xf32> {
+  %0 = lpu_graph.pointwise "neg"(%x) : tensor<8x8xf32> -> tensor<8x8xf32>
+  %1 = lpu_graph.windows %0 strides <[1]> dilations <[1]> : tensor<8x8xf32> -> tensor<8x6x3xf32>
+  %2 = lpu_graph.reduce "max" %1 dims <[2]> : tensor<8x6x3xf32> -> tensor<8x6xf32>
+  func.return %2 : tensor<8x6xf32>
+}
+
+// CHECK-LABEL: func.func @computed_in_windows_apart(
+// CHECK-COUNT-1: lpu_loop.nest
+// CHECK-NOT:     lpu_loop.nest
+// CHECK:         func.return
+func.func @computed_in_windows_apart(%x: tensor<8x6xf32>) -> tensor<8x2xf32> {
+  %0 = lpu_graph.pointwise "neg"(%x) : tensor<8x6xf32> -> tensor<8x6xf32>
+  %1 = lpu_graph.windows %0 strides <[3]> dilations <[1]> : tensor<8x6xf32> -> tensor<8x2x3xf32>
+  %2 = lpu_graph.reduce "max" %1 dims <[2]> : tensor<8x2x3xf32> -> tensor<8x2xf32>
+  func.return %2 : tensor<8x2xf32>
+}
+
+// An operand of a product that is read backwards is turned around first.
+// CHECK-LABEL: func.func @backwards(
+// CHECK:         lpu_loop.load %w[d0, d1, -d2 + 2]
+// CHECK:         lpu_loop.nest
+// CHECK:           lpu_loop.fold "add"
+func.func @backwards(%x: tensor<1x4x9xf32>, %w: tensor<6x4x3xf32>) -> tensor<1x6x7xf32> {
+  %0 = lpu_graph.slice %w starts <[0, 0, 2]> steps <[1, 1, -1]> : tensor<6x4x3xf32> -> tensor<6x4x3xf32>
+  %1 = lpu_graph.conv %x, %0 strides <[1]> dilations <[1]> groups 1 : tensor<1x4x9xf32>, tensor<6x4x3xf32> -> tensor<1x6x7xf32>
+  func.return %1 : tensor<1x6x7xf32>
+}

@@ -324,3 +324,40 @@ func.func @empty(%x: tensor<0x4xf32>) -> tensor<2x0xf32> {
   %1 = lpu_graph.pointwise "neg"(%0) : tensor<2x0xf32> -> tensor<2x0xf32>
   func.return %1 : tensor<2x0xf32>
 }
+
+// Windows are index expressions: the reader steps through them.
+// CHECK-LABEL: func.func @windows(
+// CHECK:        lpu_loop.nest [d0 = 3, d1 = 4]
+// CHECK-NEXT:     %[[V0:\d+]] = lpu_loop.fold "max" {{\[}}[[R0:r\d+]] = 3] : f32 {
+// CHECK-NEXT:       %[[V1:\d+]] = lpu_loop.load %x[d0, 2 * d1 + [[R0]]] : tensor<3x9xf32>
+// CHECK-NEXT:       lpu_loop.yield %[[V1]] : f32
+func.func @windows(%x: tensor<3x9xf32>) -> tensor<3x4xf32> {
+  %0 = lpu_graph.windows %x strides <[2]> dilations <[1]> : tensor<3x9xf32> -> tensor<3x4x3xf32>
+  %1 = lpu_graph.reduce "max" %0 dims <[2]> : tensor<3x4x3xf32> -> tensor<3x4xf32>
+  func.return %1 : tensor<3x4xf32>
+}
+
+// A convolution is one fold; the group comes from the output channel.
+// CHECK-LABEL: func.func @convolution(
+// CHECK:        lpu_loop.nest [d0 = 6, d1 = 4, d2 = 5]
+// CHECK-NEXT:     %[[V0:\d+]] = lpu_loop.fold "add" {{\[}}[[R0:r\d+]] = 2, [[R1:r\d+]] = 3, [[R2:r\d+]] = 2] : f32 {
+// CHECK-NEXT:       %[[V1:\d+]] = lpu_loop.load %x[0, 2 * (d0 floordiv 3) + [[R0]], 2 * d1 + [[R1]], d2 + 3 * [[R2]]] : tensor<1x4x9x8xf32>
+// CHECK-NEXT:       %[[V2:\d+]] = lpu_loop.load %w[d0, [[R0]], [[R1]], [[R2]]] : tensor<6x2x3x2xf32>
+// CHECK-NEXT:       %[[V3:\d+]] = arith.mulf %[[V1]], %[[V2]] : f32
+// CHECK-NEXT:       lpu_loop.yield %[[V3]] : f32
+func.func @convolution(%x: tensor<1x4x9x8xf32>, %w: tensor<6x2x3x2xf32>) -> tensor<1x6x4x5xf32> {
+  %0 = lpu_graph.conv %x, %w strides <[2, 1]> dilations <[1, 3]> groups 2 : tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32> -> tensor<1x6x4x5xf32>
+  func.return %0 : tensor<1x6x4x5xf32>
+}
+
+// Narrow floats accumulate in f32; a kernel of one element needs no fold.
+// CHECK-LABEL: func.func @depthwise(
+// CHECK:        arith.extf
+// CHECK:        arith.extf
+// CHECK:        arith.mulf {{.*}} : f32
+// CHECK-NOT:    lpu_loop.fold
+// CHECK:        arith.truncf
+func.func @depthwise(%x: tensor<1x4x9xbf16>, %w: tensor<4x1x1xbf16>) -> tensor<1x4x9xbf16> {
+  %0 = lpu_graph.conv %x, %w strides <[1]> dilations <[1]> groups 4 : tensor<1x4x9xbf16>, tensor<4x1x1xbf16> -> tensor<1x4x9xbf16>
+  func.return %0 : tensor<1x4x9xbf16>
+}

@@ -496,3 +496,93 @@ func.func @f(%x: tensor<4xf32>, %y: tensor<5xf32>) {
   lpu_graph.write_back %0, %x : tensor<4xf32>, tensor<4xf32>
   func.return
 }
+
+// -----
+
+%x, %w = "test.op"() : () -> (tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32>)
+// CHECK: operands and result need one rank
+%0 = lpu_graph.conv %x, %w strides <[2, 1]> dilations <[1, 3]> groups 2 : tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32> -> tensor<6x4x5xf32>
+
+// -----
+
+%x, %w = "test.op"() : () -> (tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32>)
+// CHECK: the input has 4 channels, expected 2
+%0 = lpu_graph.conv %x, %w strides <[2, 1]> dilations <[1, 3]> groups 1 : tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32> -> tensor<1x6x4x5xf32>
+
+// -----
+
+%x, %w = "test.op"() : () -> (tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32>)
+// CHECK: 0 groups
+%0 = lpu_graph.conv %x, %w strides <[2, 1]> dilations <[1, 3]> groups 0 : tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32> -> tensor<1x6x4x5xf32>
+
+// -----
+
+%x, %w = "test.op"() : () -> (tensor<1x4x9x8xf32>, tensor<5x2x3x2xf32>)
+// CHECK: 5 output channels cannot be divided into 2 groups
+%0 = lpu_graph.conv %x, %w strides <[2, 1]> dilations <[1, 3]> groups 2 : tensor<1x4x9x8xf32>, tensor<5x2x3x2xf32> -> tensor<1x5x4x5xf32>
+
+// -----
+
+%x, %w = "test.op"() : () -> (tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32>)
+// CHECK: result has batch and channels
+%0 = lpu_graph.conv %x, %w strides <[2, 1]> dilations <[1, 3]> groups 2 : tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32> -> tensor<2x6x4x5xf32>
+
+// -----
+
+%x, %w = "test.op"() : () -> (tensor<1x4x9x8xf32>, tensor<6x2x3x2xf64>)
+// CHECK: weight element is f64, expected f32
+%0 = lpu_graph.conv %x, %w strides <[2, 1]> dilations <[1, 3]> groups 2 : tensor<1x4x9x8xf32>, tensor<6x2x3x2xf64> -> tensor<1x6x4x5xf32>
+
+// -----
+
+%x, %w = "test.op"() : () -> (tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32>)
+// CHECK: 1 strides and 2 dilations for 2 axes
+%0 = lpu_graph.conv %x, %w strides <[2]> dilations <[1, 3]> groups 2 : tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32> -> tensor<1x6x4x5xf32>
+
+// -----
+
+%x, %w = "test.op"() : () -> (tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32>)
+// CHECK: windows along axis 0 reach element 10 of an extent of 9
+%0 = lpu_graph.conv %x, %w strides <[2, 1]> dilations <[1, 3]> groups 2 : tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32> -> tensor<1x6x5x5xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x9xf32>
+// CHECK: 0 strides for an operand of rank 2
+%0 = lpu_graph.windows %x strides <[]> dilations <[]> : tensor<3x9xf32> -> tensor<3x9xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x9xf32>
+// CHECK: result has rank 2, expected 3
+%0 = lpu_graph.windows %x strides <[2]> dilations <[1]> : tensor<3x9xf32> -> tensor<3x4xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x9xf32>
+// CHECK: the first axes must be the operand's
+%0 = lpu_graph.windows %x strides <[2]> dilations <[1]> : tensor<3x9xf32> -> tensor<4x4x3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x9xf32>
+// CHECK: strides and dilations must be positive
+%0 = lpu_graph.windows %x strides <[0]> dilations <[1]> : tensor<3x9xf32> -> tensor<3x4x3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x9xf32>
+// CHECK: windows along axis 0 reach element 9 of an extent of 9
+%0 = lpu_graph.windows %x strides <[2]> dilations <[1]> : tensor<3x9xf32> -> tensor<3x4x4xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x9xf32>
+// CHECK: result element is f64, expected f32
+%0 = lpu_graph.windows %x strides <[2]> dilations <[1]> : tensor<3x9xf32> -> tensor<3x4x3xf64>
+
+// -----
+
+%x, %w = "test.op"() : () -> (tensor<1x4x9xf16>, tensor<6x4x3xf16>)
+// CHECK: result element is bf16, expected f16
+%0 = lpu_graph.conv %x, %w strides <[1]> dilations <[1]> groups 1 : tensor<1x4x9xf16>, tensor<6x4x3xf16> -> tensor<1x6x7xbf16>

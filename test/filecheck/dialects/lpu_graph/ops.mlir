@@ -47,8 +47,20 @@
 %sc = lpu_graph.scan "mul" %x dim 0 : tensor<3x4xf32> -> tensor<3x4xf32>
 // CHECK-NEXT: %mm = lpu_graph.matmul %x, %y transpose [false, true] : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x3xf32>
 %mm = lpu_graph.matmul %x, %y transpose [false, true] : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x3xf32>
+// CHECK-NEXT: %im, %ke = "test.op"() : () -> (tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32>)
+%im, %ke = "test.op"() : () -> (tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32>)
+// CHECK-NEXT: %cv2 = lpu_graph.conv %im, %ke strides <[2, 1]> dilations <[1, 3]> groups 2 : tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32> -> tensor<1x6x4x5xf32>
+%cv2 = lpu_graph.conv %im, %ke strides <[2, 1]> dilations <[1, 3]> groups 2 : tensor<1x4x9x8xf32>, tensor<6x2x3x2xf32> -> tensor<1x6x4x5xf32>
+// CHECK-NEXT: %hx, %hw = "test.op"() : () -> (tensor<1x4x9xf16>, tensor<6x4x3xf16>)
+%hx, %hw = "test.op"() : () -> (tensor<1x4x9xf16>, tensor<6x4x3xf16>)
+// CHECK-NEXT: %cv3 = lpu_graph.conv %hx, %hw strides <[1]> dilations <[1]> groups 1 : tensor<1x4x9xf16>, tensor<6x4x3xf16> -> tensor<1x6x7xf32>
+%cv3 = lpu_graph.conv %hx, %hw strides <[1]> dilations <[1]> groups 1 : tensor<1x4x9xf16>, tensor<6x4x3xf16> -> tensor<1x6x7xf32>
 
 // Views.
+// CHECK-NEXT: %wi = lpu_graph.windows %im strides <[2, 1]> dilations <[1, 3]> : tensor<1x4x9x8xf32> -> tensor<1x4x4x5x3x2xf32>
+%wi = lpu_graph.windows %im strides <[2, 1]> dilations <[1, 3]> : tensor<1x4x9x8xf32> -> tensor<1x4x4x5x3x2xf32>
+// CHECK-NEXT: %ws = lpu_graph.windows %sx strides <[2]> dilations <[1]> : tensor<?x4xf32, #lpu.shape<[s0, 4]>> -> tensor<?x2x2xf32, #lpu.shape<[s0, 2, 2]>>
+%ws = lpu_graph.windows %sx strides <[2]> dilations <[1]> : tensor<?x4xf32, #lpu.shape<[s0, 4]>> -> tensor<?x2x2xf32, #lpu.shape<[s0, 2, 2]>>
 // CHECK-NEXT: %rs = lpu_graph.reshape %sx : tensor<?x4xf32, #lpu.shape<[s0, 4]>> -> tensor<?x2xf32, #lpu.shape<[2 * s0, 2]>>
 %rs = lpu_graph.reshape %sx : tensor<?x4xf32, #lpu.shape<[s0, 4]>> -> tensor<?x2xf32, #lpu.shape<[2 * s0, 2]>>
 // CHECK-NEXT: %tr = lpu_graph.transpose %x <[1, 0]> : tensor<3x4xf32> -> tensor<4x3xf32>

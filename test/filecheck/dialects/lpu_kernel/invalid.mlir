@@ -391,3 +391,33 @@ lpu_kernel.kernel @k() access [] cores 8 {
 lpu_kernel.kernel @k() access [] cores 8 {
   %n = arith.constant 1 : index
 }
+
+// -----
+
+%t = "test.op"() : () -> !lpu_kernel.tile<8x64xf32>
+// CHECK: 2 dims and 3 steps for a result of rank 3
+%w = lpu_kernel.windows %t along [0, 1] steps [1, 2, 1] [8, 4, 3] : !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<8x4x3xf32>
+
+// -----
+
+%t = "test.op"() : () -> !lpu_kernel.tile<8x64xf32>
+// CHECK: the result moves along dims {{\[}}1], expected every one of 0..1
+%w = lpu_kernel.windows %t along [1, 1] steps [2, 1] [4, 3] : !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<4x3xf32>
+
+// -----
+
+%t = "test.op"() : () -> !lpu_kernel.tile<8x64xf32>
+// CHECK: must be positive
+%w = lpu_kernel.windows %t along [0, 1, 1] steps [1, 0, 1] [8, 4, 3] : !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<8x4x3xf32>
+
+// -----
+
+%t = "test.op"() : () -> !lpu_kernel.tile<8x64xf32>
+// CHECK: size 9 of dimension 0 is outside the tile's capacity of 8
+%w = lpu_kernel.windows %t along [0, 1, 1] steps [1, 2, 1] [9, 4, 3] : !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<8x4x3xf32>
+
+// -----
+
+%t = "test.op"() : () -> !lpu_kernel.tile<8x64xf32>
+// CHECK: result element type f64 differs from the operand's f32
+%w = lpu_kernel.windows %t along [0, 1, 1] steps [1, 2, 1] [8, 4, 3] : !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<8x4x3xf64>

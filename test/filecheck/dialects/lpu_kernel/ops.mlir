@@ -65,6 +65,8 @@ lpu_kernel.kernel @compute(%n: index) access [] cores 1 {
     %v = lpu_kernel.slice %z[%c, 0] [1, %n] : !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<1x64xf32>
     // CHECK-NEXT: %last = lpu_kernel.slice %z[0, %n] [8, 1] drop [1] : !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<8xf32>
     %last = lpu_kernel.slice %z[0, %n] [8, 1] drop [1] : !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<8xf32>
+    // CHECK-NEXT: %win = lpu_kernel.windows %z along [0, 1, 1] steps [1, 2, 1] [8, %n, 3] : !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<8x31x3xf32>
+    %win = lpu_kernel.windows %z along [0, 1, 1] steps [1, 2, 1] [8, %n, 3] : !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<8x31x3xf32>
     // CHECK-NEXT: %u = lpu_kernel.fold add %v [0] : !lpu_kernel.tile<1x64xf32> -> !lpu_kernel.tile<64xf32>
     %u = lpu_kernel.fold add %v [0] : !lpu_kernel.tile<1x64xf32> -> !lpu_kernel.tile<64xf32>
     // CHECK-NEXT: %m, %k = lpu_kernel.map [8, %n] at [%c, 0] ins(%z as [0, 1], %u as [1] : !lpu_kernel.tile<8x64xf32>, !lpu_kernel.tile<64xf32>) -> (!lpu_kernel.tile<8x64xf32>, !lpu_kernel.tile<8x64xi1>) sram [2048, 4096] {

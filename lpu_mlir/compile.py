@@ -1,0 +1,113 @@
+"""From an FX graph of ATen operators to what runs it: the frontend, the pipeline, the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Any, TypeAlias, cast
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from lpu_mlir.frontend import import_graph
+from lpu_mlir.frontend.decompositions import decompositions
+from lpu_mlir.frontend.table import HANDLERS, Handler
+from lpu_mlir.interpreter.reference import InterpreterParams
+from lpu_mlir.model.target import get_target
+from lpu_mlir.options import Options
+from lpu_mlir.pipeline import PipelineError, run_stages, stages
+from lpu_mlir.report import begin_graph, note_break
+from lpu_mlir.reproducer import CompileError, write_reproducer
+from lpu_mlir.runtime.executable import Executable, Signature
+from lpu_mlir.runtime.program import Program
+
+Boxed: TypeAlias = Callable[[list[Any]], list[Any]]
+"""A compiled graph: from a list of inputs, which it empties, to a list of outputs."""
+
+Compiler: TypeAlias = Callable[[fx.GraphModule, Sequence[Any]], Boxed]
+"""From a graph and inputs like those that it will get to what runs it."""
+
+
+def compile_captured(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], compiler: Compiler
+) -> Callable[..., Any]:
+    """What Dynamo captured, through AOTAutograd, to what Dynamo calls.
+
+    The graph of the backward pass, if there is one, is compiled when it first runs.
+    """
+    note_break(gm)
+    plain = partial(_compile_plain, compiler)
+    make: Any = aot_autograd(
+        fw_compiler=plain,
+        bw_compiler=plain,
+        inference_compiler=plain,
+        decompositions=decompositions(),
+        keep_inference_input_mutations=True,
+    )
+    return make(gm, example_inputs)
+
+
+def _compile_plain(compiler: Compiler, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Boxed:
+    """A plain function: torch.compiler.disable, which wraps it, loses the attributes of objects."""
+    compiled = compiler(gm, example_inputs)
+
+    def run(inputs: list[Any]) -> list[Any]:
+        return compiled(inputs)
+
+    setattr(run, "_boxed_call", True)
+    return run
+
+
+def compile_fx(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options | None = None,
+    *,
+    handlers: Mapping[Any, Handler] = HANDLERS,
+    reproducer: bool = True,
+) -> Executable:
+    """Compiles a functional graph of ATen operators to a boxed callable.
+
+    `gm` is as AOTAutograd gives it: its nodes carry their values in `meta["val"]`.  Raises
+    `Unsupported` for a graph that cannot be compiled and `CompileError` for a bug of the compiler,
+    which names the files that repeat it unless `reproducer` is False.  `handlers` translate the
+    operators; tests give others to see what becomes of a wrong one.
+    """
+    options = options or Options()
+    target = get_target(options.target)
+    params = InterpreterParams(seed=options.seed, sram_bytes=target.sram_bytes)
+    record = begin_graph()
+    importing = partial(import_graph, gm, fallback=options.fallback, handlers=handlers)
+    # AOTAutograd may call with fake tensors switched on: constants made now would be fake.
+    with unset_fake_temporarily():
+        start = perf_counter()
+        graph = importing()
+        record.imported(gm, graph.module, perf_counter() - start)
+        signature = Signature(graph)
+        todo = stages(target)
+        try:
+            run_stages(graph.module, todo, verify=options.verify, observe=record.lowered)
+        except PipelineError as error:
+            if not reproducer:
+                raise CompileError(str(error)) from error
+            raise write_reproducer(lambda: importing().module, todo, error) from error
+        start = perf_counter()
+        program = Program(graph.module, params)
+        record.prepared(perf_counter() - start)
+        return Executable(signature, program, record.ran)
+
+
+def compile_function(
+    fn: Callable[..., Any], backend: Callable[..., Any], **compile_options: Any
+) -> Callable[..., Any]:
+    """torch.compile, though Dynamo may have compiled `fn` for the same backend before."""
+
+    def anew(*graph: Any, **options: Any) -> Callable[..., Any]:
+        """A function of its own, so that Dynamo finds nothing in its cache."""
+        return backend(*graph, **options)
+
+    make = cast("Callable[..., Any]", torch.compile)  # pyright: ignore[reportUnknownMemberType]
+    return make(fn, backend=anew, **compile_options)

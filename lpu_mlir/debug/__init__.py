@@ -1,0 +1,1 @@
+"""Finding faults: graphs run beside eager PyTorch, the first difference, the smallest graph."""
