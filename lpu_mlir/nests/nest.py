@@ -85,6 +85,12 @@ class Nest:
         )
 
 
+def label(position: int, results: Sequence[SSAValue]) -> str:
+    """What messages call the nest at a position in its block."""
+    hints = [f" %{result.name_hint}" for result in results if result.name_hint]
+    return f"nest {position}" + "".join(hints)
+
+
 # --- reading ------------------------------------------------------------------------------------
 
 

@@ -23,7 +23,7 @@ from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
 from lpu_mlir.dialects.lpu import extents, symbol_ranges, symbols
 from lpu_mlir.dialects.lpu_loop import NestOp
-from lpu_mlir.nests.nest import Nest, read_parts, write_body
+from lpu_mlir.nests.nest import Nest, label, read_parts, write_body
 from lpu_mlir.nests.scalar import Fold, Load, Node, Op, Pieces, Scalars, as_contraction, is_dim
 from lpu_mlir.nests.traffic import Traffic
 
@@ -210,20 +210,23 @@ class Policy:
             return "overlapping windows would compute its elements several times"
         if runs_backwards(made.nest) and any(map(has_contraction, consumers)):
             return "a matrix product would read its operand backwards, element by element"
-        inputs = self.traffic.reads(made.nest)
-        if not inputs:
+        if not self.traffic.reads(made.nest):
             return None
         if len(consumers) > MAX_RECOMPUTATIONS and self.is_expensive(made.nest):
             return f"{len(consumers)} nests would each evaluate an expensive function"
+        saved = self.saved(tensor, made, consumers)
+        return None if saved >= 0 else f"the readers would read {-saved:,} bytes more"
+
+    def saved(self, tensor: SSAValue, made: Definition, consumers: list[Nest]) -> int:
+        """The bytes that need not be moved if `tensor` is computed where it is read."""
+        inputs = self.traffic.reads(made.nest)
         size = self.traffic.tensor_bytes(tensor)
         kept = self.launch_bytes + size * (1 + len(consumers)) + sum(inputs.values())
         joined = 0
         for consumer in consumers:
             already = self.traffic.reads(consumer)
             joined += sum(max(0, read - already.get(source, 0)) for source, read in inputs.items())
-        if joined <= kept:
-            return None
-        return f"the readers would read {joined} bytes instead of {kept}"
+        return kept - joined
 
 
 # --- mechanics ----------------------------------------------------------------------------------
@@ -264,6 +267,7 @@ class Fusion:
     def __init__(self, block: Block, scalars: Scalars, policy: Policy):
         self.scalars, self.policy = scalars, policy
         nests = {op: read_parts(op, scalars) for op in block.ops if isinstance(op, NestOp)}
+        self.labels = {op: label(i, op.results) for i, op in enumerate(block.ops) if op in nests}
         self.nests = {op: parts[0] for op, parts in nests.items() if len(parts) == 1}
         self.in_parts = nests.keys() - self.nests.keys()
         self.readers: dict[SSAValue, dict[NestOp, None]] = {}
@@ -294,17 +298,21 @@ class Fusion:
     def try_join(self, op: NestOp) -> bool:
         tensor = op.outputs[0]
         why_not = self.reason_against(op, tensor)
-        LOG.debug("%s: %s", tensor.name_hint or tensor, why_not or "fused into its readers")
         if why_not is not None:
+            LOG.debug("not fused %s into its readers: %s", self.labels[op], why_not)
             return False
         made = definition(op, self.nests[op])
         assert made is not None
-        for reader in self.readers.pop(tensor):
+        readers = self.readers.pop(tensor)
+        saved = self.policy.saved(tensor, made, [self.nests[reader] for reader in readers])
+        names = ", ".join(self.labels[reader] for reader in readers)
+        LOG.debug("fused %s into %s: saves %s bytes", self.labels[op], names, f"{saved:,}")
+        for load in self.loads(op):
+            self.readers[load.source].pop(op, None)
+        for reader in readers:
             self.nests[reader] = join(made, tensor, self.nests[reader], self.scalars)
             self.changed[reader] = None
             self.note_reads(reader)
-        for readers in self.readers.values():
-            readers.pop(op, None)
         del self.nests[op]
         self.changed.pop(op, None)
         return True
