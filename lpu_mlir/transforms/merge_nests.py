@@ -190,6 +190,8 @@ class Merging:
             return "a running fold needs the order of its own loop"
         if any(out in first.results for out in second.outs):
             return "it stores into the result"
+        if set(first.outs) & set(second.outs):
+            return "both store into a copy of one tensor"
         at = self.place(first, second)
         if at is None:
             return "something between needs the one and makes what the other needs"

@@ -117,17 +117,22 @@ def test_the_log_says_why_nests_are_apart(reason: str, caplog: pytest.LogCapture
     assert reason in {r.getMessage().split(": ")[1] for r in caplog.records}
 
 
-def test_a_nest_that_stores_into_a_result_is_apart(caplog: pytest.LogCaptureFixture):
-    """The second scatter goes into the tensor that the first one has made."""
-    type = "tensor<9x4xf32>"
-    index = "tensor<3xi64>"
-    types = f"tensor<3x4xf32>, {type}[{index}] -> {type}"
-    step = f'lpu_graph.scatter "add" %u, %{{}}[%i] dims <[0]> at 0 : {types}'
-    body = f"%0 = {step.format('k')}\n%1 = {step.format('0')}\n"
+@pytest.mark.parametrize(
+    ("reason", "target"),
+    [("it stores into the result", "0"), ("both store into a copy of one tensor", "k")],
+)
+def test_nests_that_store_into_one_tensor_are_apart(
+    reason: str, target: str, caplog: pytest.LogCaptureFixture
+):
+    """The second scatter goes into the result of the first, or into the same argument."""
     caplog.set_level(logging.DEBUG, "lpu_mlir.fuse")
-    inputs = [f"%k: {type}", "%u: tensor<3x4xf32>", f"%i: {index}"]
-    assert len(parts(lowered(function(inputs, body, "%1", type)))) == 2
-    assert "it stores into the result" in caplog.text
+    type = "tensor<9x4xf32>"
+    types = f"tensor<3x4xf32>, {type}[tensor<3xi64>] -> {type}"
+    step = f'lpu_graph.scatter "add" %u, %{{}}[%i] dims <[0]> at 0 : {types}'
+    body = f"%0 = {step.format('k')}\n%1 = {step.format(target)}\n"
+    inputs = [f"%k: {type}", "%u: tensor<3x4xf32>", "%i: tensor<3xi64>"]
+    assert parts(lowered(function(inputs, body, "%0, %1", f"{type}, {type}"))) == [1, 1]
+    assert f": {reason}" in caplog.text
 
 
 def test_the_log_says_what_is_saved(caplog: pytest.LogCaptureFixture):
