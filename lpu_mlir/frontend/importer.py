@@ -66,7 +66,7 @@ from lpu_mlir.frontend.outputs import (
 )
 from lpu_mlir.frontend.rng import plain_random_operators
 from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, from_sympy, sym_node
-from lpu_mlir.frontend.table import HANDLERS, Handler
+from lpu_mlir.frontend.table import BY_NAME, HANDLERS, Handler
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 
 aten = torch.ops.aten
@@ -335,7 +335,7 @@ class _Importer:
         if node.target is aten.slice.Tensor and "unbacked_bindings" in node.meta:
             self._name_length(val, *args)
         results = self._results(node, val)
-        handler = self.handlers.get(node.target)
+        handler = self.handlers.get(node.target) or BY_NAME.get(str(node.target))
         try:
             if len(self.symbols.declared) > before:
                 raise NotNative("extents of the result depend on data")

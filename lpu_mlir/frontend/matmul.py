@@ -51,6 +51,25 @@ def mv(b: GraphBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     return b.reshape(b.matmul(x, column), b.shape)
 
 
+def grouped(b: GraphBuilder, x: SSAValue, weights: SSAValue, ends: SSAValue) -> SSAValue:
+    """Rows [s, k] in groups, each times its own of the weights [groups, k, n].
+
+    `ends` has the row after the last of each group; rows after all groups give 0.  Each row's
+    matrix is found by counting the groups that end before it.
+    """
+    rows, groups = shape_of(x)[0], shape_of(weights)[0]
+    one = Expr.const(1)
+    row = Term(b, b.iota(0, [rows, one]))
+    last = Term(b, b.reshape(b.convert(ends, torch.int64), [one, groups]))
+    ended = Term(b, b.reduce("add", row.apply("ge", last).to(torch.int64).value, [1]))
+    group = ended.apply("minimum", groups - 1)
+    chosen = b.gather(weights, [group.value], [0], 0)
+    out = b.matmul(b.reshape(x, [rows, one, *shape_of(x)[1:]]), chosen)
+    within = Term(b, b.reshape(ended.apply("lt", groups).value, [rows, one]))
+    flat = b.reshape(out, b.shape)
+    return b.select(within.value, flat, b.full(0, b.dtype))
+
+
 HANDLERS: Mapping[Any, Handler] = {
     aten.mm.default: product,
     aten.bmm.default: product,

@@ -13,6 +13,7 @@ from lpu_mlir.frontend import (
     creation,
     indexing,
     matmul,
+    order,
     pointwise,
     pooling,
     reduce,
@@ -29,6 +30,12 @@ HANDLERS: Mapping[Any, Handler] = {
     **creation.HANDLERS,
     **matmul.HANDLERS,
     **indexing.HANDLERS,
+    **order.HANDLERS,
     **convolution.HANDLERS,
     **pooling.HANDLERS,
 }
+
+BY_NAME: Mapping[str, Handler] = {
+    "transformers.grouped_mm_fallback.default": matmul.grouped,
+}
+"""Operators of other libraries, which exist only once those have been imported."""

@@ -8,7 +8,7 @@ joins only a nest that reads each of its elements once: its epilogue.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -103,6 +103,22 @@ def visits_all_once(load: Load, consumer: Nest) -> bool:
     return number == 0 and step == product(shape)
 
 
+def covers_checks(made: Definition, loads: Sequence[Load], consumer: Nest) -> bool:
+    """Whether a load takes every dim on which the definition's checks depend over the whole of a
+    dim of the consumer, so that none of them is missed and none is made up."""
+    extents_made, extents_here = dict(made.nest.dims), dict(consumer.dims)
+    depends = frozenset[str]().union(*(check.condition.free for check in made.nest.checks))
+    if not depends:
+        return True
+    names = made.names(loads[0].index)
+    taken = [str(names[dim]) for dim in depends]
+    return (
+        len(loads) == 1
+        and len(set(taken)) == len(taken)
+        and all(extents_here.get(str(names[d])) == extents_made[d] for d in depends)
+    )
+
+
 def visits_none_twice(load: Load, consumer: Nest) -> bool:
     """Whether no two points of the consumer load one element: each of its dims moves along an axis
     of its own.  So reads a pad, which has further points at which it loads nothing."""
@@ -139,7 +155,7 @@ def reason_against(made: Definition, loads: Iterable[Load], consumer: Nest) -> s
     once = all_once or (len(loads) == 1 and visits_none_twice(loads[0], consumer))
     if not once and has_contraction(made.nest):
         return "a matrix product would be computed more than once"
-    if not all_once and made.nest.checks:
+    if not all_once and not covers_checks(made, loads, consumer):
         return "its checks would not cover every element"
     for load in loads:
         if load.indirect:

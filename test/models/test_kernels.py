@@ -1,5 +1,6 @@
 """What common functions become: how many kernels, and how many bytes these move."""
 
+import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import linear, silu
@@ -91,3 +92,19 @@ def test_residual_joins_the_product():
 
     report = explained(fn, torch.randn(1, 64), torch.randn(96, 64), torch.randn(1, 96))
     assert moved(report) == [(1, 4 * (64 + 96 * 64 + 96), 4 * 96)]
+
+
+def test_rows_times_matrices_that_data_choose_are_one_kernel():
+    """The chosen matrices are read where they are used; every index is still checked."""
+
+    def fn(x, weights, index):
+        return torch.bmm(x[:, None], weights[index])[:, 0]
+
+    torch.manual_seed(0)
+    x, weights, index = torch.randn(6, 64), torch.randn(4, 64, 96), torch.tensor([3, 0, 0, 1, 2, 3])
+    report = explained(fn, x, weights, index)
+    assert len(moved(report)) == 1
+    assert moved(report)[0][2] == 4 * 6 * 96
+    index[4] = 4
+    with pytest.raises(IndexError, match="out of range"):
+        torch.compile(fn, backend="lpu_mlir", fullgraph=True)(x, weights, index)

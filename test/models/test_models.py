@@ -12,12 +12,7 @@ pytestmark = [
 ]
 
 ON_THE_HOST = {
-    "forward/mixtral": {
-        "aten.topk",
-        "aten.sort",
-        "aten.histc",
-        "transformers.grouped_mm_fallback",
-    },
+    "forward/mixtral": {"aten.topk"},  # which of equal values come first is eager's secret
     "training/gpt2_dropout": {"aten.native_dropout"},
     "training/gpt2_dropout_checkpointing": {
         "aten.native_dropout",

@@ -178,3 +178,13 @@ def test_empty_index_of_another_rank():
 def test_product_of_no_booleans_runs_in_eager():
     x = torch.zeros(0, 0, dtype=torch.bool)
     assert host_calls(check(lambda x: x @ x, x, native=False)) == ["aten.mm.default"]
+
+
+@pytest.mark.parametrize("ends", [[2, 2, 5, 8], [0, 0, 0, 9], [1, 2, 3, 4]])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_grouped_product(ends: list[int], dtype: torch.dtype):
+    """Rows [s, k] in groups, each times its own matrix; rows after the last group give 0."""
+    pytest.importorskip("transformers.integrations.moe")
+    x, weights = sample(dtype, (9, 5)), sample(dtype, (4, 5, 6), 1)
+    operator = torch.ops.transformers.grouped_mm_fallback
+    check(lambda x, w, e: operator(x, w, e), x, weights, torch.tensor(ends, dtype=torch.int32))
