@@ -331,13 +331,13 @@ class Planner:
         for part in self.parts:
             self.extents.update(part.needs.extents)
         self.shared = self.choose_shared()
-        self.tiles: list[tuple[Tile, str | None]] = []
-        """All tiles, and the dim that is divided in the part that makes them."""
-        counted: set[Tile] = set()
-        for part, shared in zip(self.parts, self.shared, strict=True):
-            # What several parts need is there once.
-            self.tiles += [(tile, shared) for tile in part.needs.tiles if tile not in counted]
-            counted.update(part.needs.tiles)
+        self.tiles = [
+            (tile, shared)
+            for part, shared in zip(self.parts, self.shared, strict=True)
+            for tile in part.needs.tiles
+        ]
+        """All tiles, and the dim that is divided in the part that makes them.  What two parts need
+        counts twice: in loops of their own, they have it twice."""
         windowed = [{a[0][0] for a in t.axes if len(a) == 1} for t, _ in self.tiles if t.overlaps]
         self.apart = frozenset[DimKey].intersection(*map(frozenset, windowed)) if windowed else ()
         """Dims whose parts have no elements of overlapping windows in common."""
@@ -478,10 +478,12 @@ class Planner:
                 return sizes
 
     def fit(self, weighed: Sequence[tuple[int, Tile]]) -> bool:
-        """Whether SRAM has room for all tiles at once."""
+        """Whether SRAM has room for all tiles at once.  A quarter is left between parts, for what
+        loops carry and what lies between tiles: a part alone could not have made it too small."""
         depth = self.target.channel_depth
         live = sum(size * (1 if tile.computed else depth) for size, tile in weighed)
-        return live <= self.target.sram_bytes
+        room = self.target.sram_bytes
+        return live <= (room if len(self.parts) == 1 else room * 3 // 4)
 
     def plan(self, part: Part, shared: str | None, sizes: Mapping[DimKey, int]) -> Plan:
         own = self.clipped(sizes, shared)
