@@ -5,9 +5,15 @@ The names of the public API are resolved on first use: the tools and the dialect
 package too, and a text-to-text run of ``lpu-opt`` must not pay for importing torch.
 """
 
+import os
 from pkgutil import resolve_name
 
 __version__ = "0.1.0"
+
+if _setting := os.environ.get("LPU_MLIR_LOGS"):
+    from lpu_mlir.logs import configure
+
+    configure(_setting)
 
 _PUBLIC = {
     "Comparison": "lpu_mlir.debug.compare:Comparison",

@@ -14,8 +14,10 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from lpu_mlir.frontend import import_graph
 from lpu_mlir.frontend.decompositions import decompositions
+from lpu_mlir.frontend.inputs import check_inputs
 from lpu_mlir.frontend.table import HANDLERS, Handler
 from lpu_mlir.interpreter.reference import InterpreterParams
+from lpu_mlir.logs import logger
 from lpu_mlir.model.target import get_target
 from lpu_mlir.options import Options
 from lpu_mlir.pipeline import PipelineError, run_stages, stages
@@ -31,14 +33,19 @@ Compiler: TypeAlias = Callable[[fx.GraphModule, Sequence[Any]], Boxed]
 """From a graph and inputs like those that it will get to what runs it."""
 
 
+LOG = logger("graph")
+
+
 def compile_captured(
     gm: fx.GraphModule, example_inputs: Sequence[Any], compiler: Compiler
 ) -> Callable[..., Any]:
     """What Dynamo captured, through AOTAutograd, to what Dynamo calls.
 
-    The graph of the backward pass, if there is one, is compiled when it first runs.
+    The graph of the backward pass, if there is one, is compiled when it first runs.  Raises
+    Unsupported for an input that no program can take.
     """
     note_break(gm)
+    check_inputs(gm, example_inputs)
     plain = partial(_compile_plain, compiler)
     make: Any = aot_autograd(
         fw_compiler=plain,
@@ -97,6 +104,7 @@ def compile_fx(
         start = perf_counter()
         program = Program(graph.module, params)
         record.prepared(perf_counter() - start)
+        LOG.info("%s, %s", record, options)
         return Executable(signature, program, record.ran)
 
 

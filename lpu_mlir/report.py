@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import operator
 import threading
 from collections import Counter
@@ -19,12 +20,15 @@ from xdsl.dialects.builtin import ModuleOp
 
 from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
+from lpu_mlir.logs import logger
 from lpu_mlir.pipeline import Stage
 from lpu_mlir.runtime.program import KernelUse, RunStats
 
 _OPEN: ContextVar[Report | None] = ContextVar("open report", default=None)
 """The report that is open in this thread, innermost if several are."""
 
+
+HOST = logger("host")
 
 MOST_KERNELS = 16
 """How many rows the table of kernels has when a report is printed."""
@@ -73,6 +77,8 @@ class CompiledGraph:
         self.fallbacks = list(find_fallbacks(module))
         host = sum(fallback.count for fallback in self.fallbacks)
         self.native_ops = sum(map(makes_tensors, gm.graph.nodes)) - host
+        for fallback in self.fallbacks:
+            HOST.info(_describe_fallback(fallback))
         self._staged("import", module, seconds)
 
     def lowered(self, stage: Stage, module: ModuleOp, seconds: float) -> None:
@@ -80,8 +86,16 @@ class CompiledGraph:
 
     def _staged(self, name: str, module: ModuleOp, seconds: float) -> None:
         self.seconds[name] = seconds
+        log = logger(f"ir.{name}")
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("\n%s", module)
         if self._keep_ir:
             self.stages[name] = str(module)
+
+    def __str__(self) -> str:
+        host = sum(fallback.count for fallback in self.fallbacks)
+        took = ", ".join(f"{name} {seconds:.3f}" for name, seconds in self.seconds.items())
+        return f"{self.native_ops} operators native, {host} on the host; seconds: {took}"
 
     def prepared(self, seconds: float) -> None:
         self.seconds["prepare"] = seconds
@@ -289,12 +303,14 @@ class Report:
 
     def __str__(self) -> str:
         host = sum(fallback.count for fallback in self.fallbacks)
+        if not self.graphs:
+            return "no graph was compiled or run: Dynamo left it all to eager PyTorch"
         lines = [
             f"{_plural(len(self.graphs), 'graph')}, "
             f"{_plural(sum(self.graph_breaks.values()), 'graph break')}, "
             f"{self.native_ops} operators native, {host} on the host",
             *(f"  break: {_headline(why)} ({n}x)" for why, n in self.graph_breaks.items()),
-            *map(_describe_fallback, self.fallbacks),
+            *(f"  host: {_describe_fallback(f)}" for f in self.fallbacks),
             f"{_plural(sum(k.launches for k in self.kernels), 'kernel launch', 'es')}, "
             f"{self.dram_bytes:,} bytes of DRAM traffic, "
             f"{self.peak_bytes:,} bytes of intermediates at most",
@@ -318,7 +334,7 @@ def _describe_fallback(fallback: Fallback) -> str:
     operands = zip(fallback.dtypes, fallback.shapes, strict=True)
     types = ", ".join(f"{dtype}{shape}" for dtype, shape in operands)
     source = f" at {fallback.source}" if fallback.source else ""
-    return f"  host: {fallback.overload}({types}) {fallback.count}x{source}: {fallback.reason}"
+    return f"{fallback.overload}({types}) {fallback.count}x{source}: {fallback.reason}"
 
 
 def _kernel_table(kernels: Sequence[KernelReport]) -> list[str]:

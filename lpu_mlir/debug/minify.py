@@ -22,6 +22,7 @@ from lpu_mlir.debug.parts import (
     copy_inputs,
     extract,
     is_getitem,
+    random_numbers_kept,
     run_eager,
     source_call,
 )
@@ -54,7 +55,7 @@ def minify(
         watch(fn, tell, compiler, **compile_options)(*args, **kwargs)
         if not failures:
             raise ValueError("nothing to minify: all graphs give what eager PyTorch gives")
-        with unreported():
+        with unreported(), random_numbers_kept():
             tester, part, found = failures[0]
             oracle = Oracle(tester, found[0])
             return write_files(Path(directory), *shrink(oracle, part, found), tester)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,9 +67,16 @@ def run_eager(
 
 def run_compiled(part: Part, inputs: Sequence[Any], compiler: Compiler) -> list[Any]:
     """The same by a compiler; the generator of random numbers is left as it was."""
+    with random_numbers_kept():
+        return compiler(part.gm, inputs)(list(inputs))
+
+
+@contextmanager
+def random_numbers_kept() -> Generator[None]:
+    """What is drawn inside is drawn again after."""
     state = torch.random.get_rng_state()
     try:
-        return compiler(part.gm, inputs)(list(inputs))
+        yield
     finally:
         torch.random.set_rng_state(state)
 

@@ -1,13 +1,15 @@
 """ATen's convolutions and their gradients, each as one or more `lpu_graph.conv`.
 
 A convolution there has no padding and looks at its input in one direction.  The gradient of the
-input, which is what a transposed convolution is, convolves the other gradient, its elements spread
-apart by the strides, with the weight flipped; that of the weight convolves the input with the
-gradient, batch and channels changing places, and so do strides and dilations.
+input, which is what a transposed convolution is, convolves the other gradient with the weight
+flipped; a stride of s makes s times as many channels, whose elements then take turns along the
+dim.  The gradient of the weight convolves the input with the gradient, batch and channels changing
+places, and so do strides and dilations.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -117,24 +119,51 @@ class Geometry:
         dtype: torch.dtype,
     ) -> SSAValue:
         """The gradient of an input with extents `counts`."""
-        sizes, ones = shape_of(weight)[2:], [1] * len(counts)
-        reach = [(size - 1) * d for size, d in zip(sizes, self.dilations, strict=True)]
-        low = [_known(r) - p for r, p in zip(reach, self.padding, strict=True)]
-        whole = [count + r for count, r in zip(counts, reach, strict=True)]
-        around = placed(b, spread(b, gradient, self.strides, 0), low, whole, 0)
-        flipped = self.flipped(b, weight)
-        return b.conv(around, flipped, counts, ones, self.dilations, self.groups, dtype)
+        sizes = [_known(e) for e in shape_of(weight)[2:]]
+        options = zip(sizes, self.strides, self.padding, self.dilations, strict=True)
+        turns = [Turns.of(*option) for option in options]
+        # Elements of a dilated kernel do not take turns: there the gradient has zeros in between.
+        apart = [s // t.count for s, t in zip(self.strides, turns, strict=True)]
+        rows = [e.ceildiv(t.count) for e, t in zip(counts, turns, strict=True)]
+        reach = [(t.taps - 1) * d for t, d in zip(turns, self.dilations, strict=True)]
+        whole = [row + r for row, r in zip(rows, reach, strict=True)]
+        around = placed(b, spread(b, gradient, apart, 0), [t.before for t in turns], whole, 0)
+        flipped = self.flipped(b, weight, turns)
+        ones = [1] * len(counts)
+        result = b.conv(around, flipped, rows, ones, self.dilations, self.groups, dtype)
+        return self.interleaved(b, result, turns, counts)
 
-    def flipped(self, b: GraphBuilder, weight: SSAValue) -> SSAValue:
-        """[G * O, C, ...] as [G * C, O, ...], counted backwards along the other dims."""
-        outputs, channels, *sizes = shape_of(weight)
+    def flipped(self, b: GraphBuilder, weight: SSAValue, turns: Sequence[Turns]) -> SSAValue:
+        """[G * O, C, ...] as [G * C * turns, O, taps ...], counted backwards along the taps."""
+        n = len(turns)
+        shift = [t.shift for t in turns]
+        weight = placed(b, weight, shift, [Expr.const(t.taps * t.count) for t in turns], 0)
+        outputs, channels, *_ = shape_of(weight)
         per_group = outputs.floordiv(self.groups)
-        grouped = b.reshape(weight, [self.groups, per_group, channels, *sizes])
-        places = range(3, 3 + len(sizes))
-        swapped = b.transpose(grouped, [0, 2, 1, *places])
-        joined = b.reshape(swapped, [channels * self.groups, per_group, *sizes])
-        starts = [0, 0, *(size - 1 for size in sizes)]
-        return b.slice(joined, starts, shape_of(joined), [1, 1, *[-1] * len(sizes)])
+        split = [part for t in turns for part in (t.taps, t.count)]
+        grouped = b.reshape(weight, [self.groups, per_group, channels, *split])
+        taps, places = [3 + 2 * i for i in range(n)], [4 + 2 * i for i in range(n)]
+        swapped = b.transpose(grouped, [0, 2, *places, 1, *taps])
+        total = channels * self.groups * math.prod(t.count for t in turns)
+        joined = b.reshape(swapped, [total, per_group, *(t.taps for t in turns)])
+        starts = [0, 0, *(t.taps - 1 for t in turns)]
+        steps = [1, 1, *(-1 if t.taps > 1 else 1 for t in turns)]
+        return b.slice(joined, starts, shape_of(joined), steps)
+
+    def interleaved(
+        self, b: GraphBuilder, x: SSAValue, turns: Sequence[Turns], counts: Sequence[Expr]
+    ) -> SSAValue:
+        """[N, C * turns, rows ...] with the turns along the dims that the rows are: [N, C, ...]."""
+        if all(t.count == 1 for t in turns):
+            return x
+        n = len(turns)
+        batch, total, *rows = shape_of(x)
+        channels = total.floordiv(math.prod(t.count for t in turns))
+        apart = b.reshape(x, [batch, channels, *(t.count for t in turns), *rows])
+        order = [dim for i in range(n) for dim in (2 + n + i, 2 + i)]
+        whole = [row * t.count for row, t in zip(rows, turns, strict=True)]
+        joined = b.reshape(b.transpose(apart, [0, 1, *order]), [batch, channels, *whole])
+        return b.slice(joined, [0] * (2 + n), [batch, channels, *counts])
 
     def weight_gradient(
         self, b: GraphBuilder, x: SSAValue, gradient: SSAValue, sizes: Sequence[Expr]
@@ -153,6 +182,26 @@ class Geometry:
             turned, weights, sizes, self.dilations, self.strides, self.groups, dtype_of(x)
         )
         return b.transpose(result, swap)
+
+
+@dataclass(frozen=True)
+class Turns:
+    """How the results of a transposed convolution along one dim are made: result u * count + r is
+    the sum over `taps` elements i of the input, from u - before on, each times element
+    r + padding - i * count of the kernel."""
+
+    count: int
+    taps: int
+    before: int
+    shift: int
+    """Zeros before the kernel so that its elements for r = 0 stand at multiples of the count."""
+
+    @staticmethod
+    def of(size: int, stride: int, padding: int, dilation: int) -> Turns:
+        if dilation > 1:
+            return Turns(1, size, (size - 1) * dilation - padding, 0)
+        first, last = -((size - 1 - padding) // stride), (stride - 1 + padding) // stride
+        return Turns(stride, last - first + 1, -first, last * stride - padding)
 
 
 def _known(extent: Expr) -> int:

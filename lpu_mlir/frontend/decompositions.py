@@ -30,6 +30,8 @@ KEPT: Sequence[Any] = (
     # Products that accumulate in f32, instead of sums of rounded products.
     aten.dot.default,
     aten.mv.default,
+    # Windows that overlap are views here.
+    aten.im2col.default,
 )
 """Operators that PyTorch would decompose and that are translated as they are."""
 

@@ -64,8 +64,12 @@ def _module_of(node: fx.Node) -> str:
     if not stack:
         return ""
     path, kind = list(stack.values())[-1]
-    path = re.sub(r"L\['(\w+)'\]", r"\1", path)
-    return f"{path} ({getattr(kind, '__name__', kind)})"
+    return f"{readable(path)} ({getattr(kind, '__name__', kind)})"
+
+
+def readable(path: str) -> str:
+    """Dynamo's name of a local as the user writes it: `L['x']` is `x`."""
+    return re.sub(r"L\['(\w+)'\]", r"\1", path)
 
 
 def _function_of(node: fx.Node) -> str:

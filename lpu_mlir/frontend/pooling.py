@@ -279,6 +279,45 @@ def _last(value: SSAValue, n: int) -> range:
     return range(rank(value) - n, rank(value))
 
 
+# --- windows themselves -------------------------------------------------------------------------
+
+
+def im2col(
+    b: GraphBuilder,
+    x: SSAValue,
+    kernel: Sequence[Extent],
+    dilation: Sequence[Extent],
+    padding: Sequence[Extent],
+    stride: Sequence[Extent],
+) -> SSAValue:
+    """[N, C * elements of a window, windows] of [N, C, H, W]."""
+    shape, n = shape_of(x), 2
+    sizes, spaces = fixed(kernel, n), fixed(padding, n, 0)
+    steps, spread_by = fixed(stride, n), fixed(dilation, n)
+    counts = [
+        (extent + 2 * p - d * (k - 1) - 1).floordiv(s) + 1
+        for extent, p, d, k, s in zip(shape[-n:], spaces, spread_by, sizes, steps, strict=True)
+    ]
+    w = Windows.of(n, x, counts, sizes, steps, spaces, spread_by)
+    windows = w.look(b, x, 0)
+    lead = rank(x) - n
+    order = [*range(lead), lead + 2, lead + 3, lead, lead + 1]
+    return b.reshape(b.transpose(windows, order), b.shape)
+
+
+def unfold(b: GraphBuilder, x: SSAValue, dim: int, size: Extent, step: Extent) -> SSAValue:
+    """Windows along one dim, which stays in its place; their elements come last."""
+    if not rank(x):
+        return b.reshape(x, b.shape)
+    dim %= rank(x)
+    others = [d for d in range(rank(x)) if d != dim]
+    last = b.transpose(x, [*others, dim])
+    windows = b.windows(last, [b.shape[dim]], [b.shape[-1]], fixed([step], 1), [1])
+    back = list(range(len(others)))
+    back.insert(dim, len(others))
+    return b.transpose(windows, [*back, rank(x)])
+
+
 # --- adaptive -----------------------------------------------------------------------------------
 
 
@@ -399,6 +438,8 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.max_pool3d_with_indices.default: partial(max_pool, 3),
     aten.max_pool2d_with_indices_backward.default: partial(max_pool_backward, 2),
     aten.max_pool3d_with_indices_backward.default: partial(max_pool_backward, 3),
+    aten.im2col.default: im2col,
+    aten.unfold.default: unfold,
     aten._adaptive_avg_pool2d.default: partial(adaptive_avg_pool, 2),
     aten._adaptive_avg_pool3d.default: partial(adaptive_avg_pool, 3),
     aten._adaptive_avg_pool2d_backward.default: partial(adaptive_avg_pool_backward, 2),

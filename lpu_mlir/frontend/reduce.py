@@ -275,6 +275,27 @@ def group_norm(
     return out.to(b.dtype).value, pair[0], pair[1]
 
 
+def _by_running_statistics(
+    b: GraphBuilder,
+    x: SSAValue,
+    weight: SSAValue | None,
+    bias: SSAValue | None,
+    running_mean: SSAValue,
+    running_var: SSAValue,
+    eps: float,
+) -> SSAValue:
+    """Normalised by a scale and a shift for each channel."""
+    dtype = opmath(dtype_of(x))
+    shape = [shape_of(x)[1], *[Expr.const(1)] * (rank(x) - 2)]
+    scale = (Term(b, b.convert(running_var, dtype)) + eps).apply("rsqrt")
+    if weight is not None:
+        scale = scale * Term(b, b.convert(weight, dtype))
+    shift = Term(b, b.convert(running_mean, dtype)) * scale
+    shift = shift.apply("neg") if bias is None else Term(b, b.convert(bias, dtype)) - shift
+    factors = [Term(b, b.reshape(t.value, shape)) for t in (scale, shift)]
+    return (Term(b, b.convert(x, dtype)) * factors[0] + factors[1]).to(b.dtype).value
+
+
 def batch_norm_inference(
     b: GraphBuilder,
     x: SSAValue,
@@ -285,17 +306,36 @@ def batch_norm_inference(
     momentum: float,
     eps: float,
 ) -> Tensors:
-    """A scale and a shift per channel; the other two results are empty."""
-    dtype = opmath(dtype_of(x))
-    shape = [shape_of(x)[1], *[Expr.const(1)] * (rank(x) - 2)]
-    scale = (Term(b, b.convert(running_var, dtype)) + eps).apply("rsqrt")
-    if weight is not None:
-        scale = scale * Term(b, b.convert(weight, dtype))
-    shift = Term(b, b.convert(running_mean, dtype)) * scale
-    shift = shift.apply("neg") if bias is None else Term(b, b.convert(bias, dtype)) - shift
-    factors = [Term(b, b.reshape(t.value, shape)) for t in (scale, shift)]
-    out = (Term(b, b.convert(x, dtype)) * factors[0] + factors[1]).to(b.dtype).value
+    """(normalised by the running statistics, nothing, nothing, …)."""
+    out = _by_running_statistics(b, x, weight, bias, running_mean, running_var, eps)
     return out, *[b.full(0, d, [0]) for d in b.result_dtypes[1:]]
+
+
+def _by_own_statistics(
+    b: GraphBuilder, x: SSAValue, weight: SSAValue | None, bias: SSAValue | None, eps: float
+) -> tuple[SSAValue, tuple[Term, Term, Term]]:
+    """Normalised, and for each channel: mean, reciprocal standard deviation, unbiased variance."""
+    dtype = opmath(dtype_of(x))
+    dims = [dim for dim in range(rank(x)) if dim != 1]
+    channels, n = shape_of(x)[1], count(x, dims)
+    wide = Term(b, b.convert(x, dtype))
+    average, squares = _moments(b, wide, dims)
+    scale = (squares / n + eps).apply("rsqrt")
+    per_channel = [channels, *[Expr.const(1)] * (rank(x) - 2)]
+    out = _affine(b, (wide - average) * scale, weight, bias, per_channel).to(b.dtype).value
+    flat = [Term(b, b.reshape(t.value, [channels])) for t in (average, scale, squares)]
+    return out, (flat[0], flat[1], flat[2] / Term(b, b.number(n - 1, dtype)))
+
+
+def _moved(
+    b: GraphBuilder, running: Sequence[SSAValue], new: Sequence[Term], momentum: float
+) -> list[SSAValue]:
+    """Running statistics after a step of training, the last results of the operator."""
+    moved: list[SSAValue] = []
+    for old, term, dtype in zip(running, new, b.result_dtypes[-2:], strict=True):
+        kept = Term(b, b.convert(old, dtype_of(term.value))) * (1 - momentum)
+        moved.append((kept + term * momentum).to(dtype).value)
+    return moved
 
 
 def batch_norm_training(
@@ -310,24 +350,50 @@ def batch_norm_training(
     eps: float,
 ) -> Tensors:
     """(normalised, mean, reciprocal standard deviation, new running mean, new running variance)."""
+    running = (running_mean, running_var)
     if not training:
-        raise NotNative("batch normalisation with running statistics in its training form")
-    dtype = opmath(dtype_of(x))
-    dims = [dim for dim in range(rank(x)) if dim != 1]
-    channels, n = shape_of(x)[1], count(x, dims)
-    wide = Term(b, b.convert(x, dtype))
-    average, squares = _moments(b, wide, dims)
-    scale = (squares / n + eps).apply("rsqrt")
-    per_channel = [channels, *[Expr.const(1)] * (rank(x) - 2)]
-    out = _affine(b, (wide - average) * scale, weight, bias, per_channel).to(b.dtype).value
-    flat = [Term(b, b.reshape(t.value, [channels])) for t in (average, scale, squares)]
-    unbiased = flat[2] / Term(b, b.number(n - 1, dtype))
-    moved = [
-        Term(b, b.convert(old, dtype)) * (1 - momentum) + new * momentum
-        for old, new in ((running_mean, flat[0]), (running_var, unbiased))
-    ]
-    rest = zip((*flat[:2], *moved), b.result_dtypes[1:], strict=True)
-    return out, *[term.to(kind).value for term, kind in rest]
+        out = _by_running_statistics(b, x, weight, bias, *running, eps)
+        kept = [b.convert(r, d) for r, d in zip(running, b.result_dtypes[-2:], strict=True)]
+        return out, *[b.full(0, d, [0]) for d in b.result_dtypes[1:3]], *kept
+    out, (average, scale, variance) = _by_own_statistics(b, x, weight, bias, eps)
+    saved = [t.to(d).value for t, d in zip((average, scale), b.result_dtypes[1:], strict=False)]
+    return out, *saved, *_moved(b, running, (average, variance), momentum)
+
+
+def batch_norm_with_update(
+    b: GraphBuilder,
+    x: SSAValue,
+    weight: SSAValue | None,
+    bias: SSAValue | None,
+    running_mean: SSAValue,
+    running_var: SSAValue,
+    momentum: float,
+    eps: float,
+) -> Tensors:
+    """As `batch_norm_training`, with what another kernel would keep for itself before the last two
+    results: nothing."""
+    running = (running_mean, running_var)
+    out, (average, scale, variance) = _by_own_statistics(b, x, weight, bias, eps)
+    saved = [t.to(d).value for t, d in zip((average, scale), b.result_dtypes[1:], strict=False)]
+    nothing = b.full(0, torch.uint8, [0])
+    return out, *saved, nothing, *_moved(b, running, (average, variance), momentum)
+
+
+def batch_norm_without_statistics(
+    b: GraphBuilder,
+    x: SSAValue,
+    weight: SSAValue | None,
+    bias: SSAValue | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Tensors:
+    """(normalised, mean, reciprocal standard deviation)."""
+    if not training:
+        raise NotNative("eager refuses to normalise by statistics that it does not have")
+    out, (average, scale, _) = _by_own_statistics(b, x, weight, bias, eps)
+    rest = zip((average, scale), b.result_dtypes[1:], strict=True)
+    return out, *[term.to(dtype).value for term, dtype in rest]
 
 
 # --- norms --------------------------------------------------------------------------------------
@@ -394,5 +460,8 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.native_group_norm.default: group_norm,
     aten._native_batch_norm_legit_no_training.default: batch_norm_inference,
     aten._native_batch_norm_legit_functional.default: batch_norm_training,
+    aten._native_batch_norm_legit.no_stats: batch_norm_without_statistics,
+    aten._batch_norm_with_update_functional.default: batch_norm_with_update,
+    aten._batch_norm_no_update.default: batch_norm_inference,
     aten.linalg_vector_norm.default: vector_norm,
 }

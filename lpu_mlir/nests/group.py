@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu_loop import Dim, NestOp, indirect_name
-from lpu_mlir.nests.nest import Nest, Store, form_tree, label
+from lpu_mlir.nests.nest import Label, Nest, Store, form_tree
 from lpu_mlir.nests.scalar import Fold, Load, Node, Scalars
 from lpu_mlir.nests.traffic import Traffic
 
@@ -36,8 +36,8 @@ class Group:
     """What it loads, and how many bytes that is."""
 
     @property
-    def name(self) -> str:
-        return label(self.position, self.results)
+    def name(self) -> Label:
+        return Label(self.ops[0], self.position)
 
     def sources(self) -> dict[SSAValue, list[Load]]:
         found: dict[SSAValue, list[Load]] = {}

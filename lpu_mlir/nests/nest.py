@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr, Range, simplify
+from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu_loop import Dim, NestOp, ParallelOp
 from lpu_mlir.nests.scalar import Fold, Index, Load, Node, OnLoad, Op, Pieces, Scalars, walk
 
@@ -85,10 +86,20 @@ class Nest:
         )
 
 
-def label(position: int, results: Sequence[SSAValue]) -> str:
-    """What messages call the nest at a position in its block."""
-    hints = [f" %{result.name_hint}" for result in results if result.name_hint]
-    return f"nest {position}" + "".join(hints)
+@dataclass(frozen=True)
+class Label:
+    """What messages call a nest: its place in its block, its results' names and its source line.
+
+    The text is made only for messages that are shown.
+    """
+
+    op: Operation
+    position: int
+
+    def __str__(self) -> str:
+        hints = [f" %{result.name_hint}" for result in self.op.results if result.name_hint]
+        where = describe_location(self.op.location)
+        return f"nest {self.position}" + "".join(hints) + (f" at {where}" if where else "")
 
 
 # --- reading ------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ number of threads may run one program at once.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,8 +33,12 @@ from lpu_mlir.dialects.lpu import (
 from lpu_mlir.dialects.lpu_kernel import KernelOp
 from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, Memory
 from lpu_mlir.interpreter.reference.scalar import DTYPES
+from lpu_mlir.logs import logger
 from lpu_mlir.runtime.host_call import make_host_call
+from lpu_mlir.runtime.profile import profiled
 from lpu_mlir.transforms.bufferize import RETURNED
+
+KERNELS, HOST = logger("kernels"), logger("host")
 
 Symbols: TypeAlias = dict[str, int]
 
@@ -277,11 +282,15 @@ def _launch(b: _Builder, op: lpu_host.LaunchOp) -> Step:
     buffers, indices = [b.slot(v) for v in op.buffers], numbers(op.indices.data)
 
     def step(frame: Frame) -> None:
-        run = frame.run
+        run, start = frame.run, perf_counter()
         arguments = [frame.values[slot] for slot in buffers]
-        with plain_pytorch():
+        with profiled(f"lpu_mlir::{name}", inside=False), plain_pytorch():
             moved = kernel.launch([*arguments, *indices(run.symbols)], run.memory, params)
-        run.stats.add_launch(name, moved.dram_read, moved.dram_written)
+        read, written = moved.dram_read, moved.dram_written
+        run.stats.add_launch(name, read, written)
+        if KERNELS.isEnabledFor(logging.DEBUG):
+            seconds = perf_counter() - start
+            KERNELS.debug("%s: %d bytes read, %d written, %.6f s", name, read, written, seconds)
 
     return step
 
@@ -300,12 +309,15 @@ def _call(b: _Builder, op: func.CallOp) -> Step:
 
 
 def _host_call(b: _Builder, op: HostCallOp) -> Step:
-    call = make_host_call(op)
+    call, name = make_host_call(op), op.overload.data
     operands, results = [b.slot(v) for v in op.inputs], [b.slot(v) for v in op.outputs]
 
     def step(frame: Frame) -> None:
+        HOST.debug(name)
         tensors = [frame.values[slot] for slot in operands]
-        for slot, tensor in zip(results, call(tensors, frame.run.symbols), strict=True):
+        with profiled(f"lpu_mlir::host::{name}", inside=True):
+            made = call(tensors, frame.run.symbols)
+        for slot, tensor in zip(results, made, strict=True):
             frame.values[slot] = tensor
 
     return step

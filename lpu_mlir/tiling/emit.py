@@ -8,10 +8,9 @@ begin with the same loop share it, and the values that depend on it and on what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil
-from typing import TypeAlias
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
@@ -19,7 +18,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.hints import isa
 
 from lpu_mlir.dialects import lpu_kernel
-from lpu_mlir.dialects.expr import Expr, Range, nonnegative
+from lpu_mlir.dialects.expr import Expr, nonnegative
 from lpu_mlir.dialects.lpu import element_type, i1, i64
 from lpu_mlir.dialects.lpu_kernel import Index as KernelIndex
 from lpu_mlir.dialects.lpu_kernel import TileType, tile_type
@@ -28,81 +27,11 @@ from lpu_mlir.nests.nest import Nest, Store
 from lpu_mlir.nests.pointwise import Numbers, constant_attr
 from lpu_mlir.nests.scalar import Fold, Load, Node, Scalars, as_contraction
 from lpu_mlir.tiling.access import INDEXED, INDEXED_STEPS, Access, Axis, make_access
-from lpu_mlir.tiling.online import Held, OnlineWriter
+from lpu_mlir.tiling.online import Held, OnlineWriter, level_of
 from lpu_mlir.tiling.plan import Plan, scans, strip_widening
 from lpu_mlir.tiling.region import MapRegion, is_worth_hoisting
+from lpu_mlir.tiling.scope import DimState, Running, Scope, Step, TileValue, identity
 from lpu_mlir.tiling.writer import KernelArguments, Writer
-
-
-@dataclass(frozen=True)
-class DimState:
-    """The tile of a dim: start, positions, capacity, and the loop level that knows them."""
-
-    offset: KernelIndex
-    size: KernelIndex
-    capacity: int
-    level: int
-
-
-@dataclass(frozen=True)
-class Scope:
-    """The dims in scope and what they may be."""
-
-    dims: Mapping[str, DimState]
-    ranges: Mapping[str, Range]
-    plan: Plan
-    guard: SSAValue | None = None
-    """The variable of the loop that keeps a part to one core."""
-    base: int = 0
-    """The level in that loop."""
-
-    def level(self, names: Sequence[str] | frozenset[str]) -> int:
-        return max([self.base, *(self.dims[name].level for name in names)])
-
-    def at(self, level: int) -> Scope:
-        """The scope with every dim known at that level at the earliest."""
-        moved = {n: replace(s, level=max(s.level, level)) for n, s in self.dims.items()}
-        return replace(self, dims=moved)
-
-
-@dataclass(frozen=True)
-class Running:
-    """A part of the nest that is being written: what is known of its dims, and the loops that are
-    still to be opened, outermost first."""
-
-    nest: Nest
-    plan: Plan
-    dims: Mapping[str, DimState]
-    loops: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class TileValue:
-    """A tile and the dims that its axes follow."""
-
-    value: SSAValue
-    dims: tuple[str, ...]
-
-
-Step: TypeAlias = Callable[[Scope, Sequence[SSAValue], int], list[SSAValue]]
-"""One chunk of a fold: the scope, what is carried, and the level to write at."""
-
-_IDENTITIES = {"add": 0, "mul": 1, "or": 0, "xor": 0}
-
-
-def identity(kind: str, type: Attribute) -> Attribute:
-    """The neutral element of a fold or scan."""
-    if kind in _IDENTITIES:
-        return constant_attr(_IDENTITIES[kind], type)
-    if isinstance(type, AnyFloat):
-        return constant_attr(float("-inf") if kind == "max" else float("inf"), type)
-    assert isa(type, IntegerType)
-    width = type.bitwidth
-    if kind == "and":
-        return IntegerAttr(-1 if width > 1 else 1, type)
-    if width == 1:
-        return IntegerAttr(0 if kind == "max" else 1, type)
-    return IntegerAttr(-(1 << (width - 1)) if kind == "max" else (1 << (width - 1)) - 1, type)
 
 
 class Emitter(Writer):
@@ -232,6 +161,7 @@ class Emitter(Writer):
         return None
 
     def fill_body(self, nest: Nest, scope: Scope) -> None:
+        scope = self.in_walks(scope)
         for check in nest.checks:
             condition = self.tile(self.checked(nest, check.condition, scope), scope)
             level = scope.level(condition.dims)
@@ -239,6 +169,14 @@ class Emitter(Writer):
         # All loads come before the stores: one may go where another store's value comes from.
         for op in [self.store(store, scope) for store in nest.stores]:
             self.levels[-1].add(op)
+
+    def in_walks(self, scope: Scope) -> Scope:
+        """The scope inside the loops that a walk over scores is in, if not all of its folds depend
+        on these: what is made of them is known there only."""
+        level = max((level_of(online, scope) for online in scope.plan.online.values()), default=0)
+        if level <= min((scope.level(fold.free) for fold in scope.plan.online), default=level):
+            return scope
+        return replace(scope, guard=self.levels[level].block.args[0], base=level)
 
     def checked(self, nest: Nest, condition: Node, scope: Scope) -> Node:
         """A condition of a check, true also where the nest has no points for it to fail at."""

@@ -20,7 +20,8 @@ from lpu_mlir.nests.pointwise import Numbers, constant_attr
 from lpu_mlir.nests.scalar import Fold, Node, as_contraction
 
 if TYPE_CHECKING:
-    from lpu_mlir.tiling.emit import Emitter, Scope
+    from lpu_mlir.tiling.emit import Emitter
+    from lpu_mlir.tiling.scope import Scope
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,12 @@ class Held(Node):
     @staticmethod
     def of(node: Node) -> Held:
         return Held(node.type, node.free, node.height)
+
+
+def level_of(online: Online, scope: Scope) -> int:
+    """The level that a walk is in: that of all dims that any of its folds depends on."""
+    folds = (online.highest, *online.sums)
+    return scope.level(frozenset[str]().union(*(fold.free for fold in folds)))
 
 
 @dataclass
@@ -50,8 +57,7 @@ class OnlineWriter:
     def run(self) -> Mapping[Fold, SSAValue]:
         """The tile of each fold of the walk, over its sorted dims."""
         highest, sums = self.online.highest, self.online.sums
-        free = highest.free.union(*(fold.free for fold in sums))
-        level = self.scope.level(free)
+        level = level_of(self.online, self.scope)
         chunked = [
             (n, e) for n, e in highest.dims if self.emitter.is_chunked(highest, n, e, self.scope)
         ]

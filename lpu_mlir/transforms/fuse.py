@@ -23,11 +23,12 @@ from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
 from lpu_mlir.dialects.lpu import extents, symbol_ranges, symbols
 from lpu_mlir.dialects.lpu_loop import NestOp
-from lpu_mlir.nests.nest import Nest, label, read_parts, write_body
+from lpu_mlir.logs import logger
+from lpu_mlir.nests.nest import Label, Nest, read_parts, write_body
 from lpu_mlir.nests.scalar import Fold, Load, Node, Op, Pieces, Scalars, as_contraction, is_dim
 from lpu_mlir.nests.traffic import Traffic
 
-LOG = logging.getLogger("lpu_mlir.fuse")
+LOG = logger("fuse")
 
 MAX_RECOMPUTATIONS = 2
 """How many readers may each evaluate a transcendental function again."""
@@ -283,7 +284,7 @@ class Fusion:
     def __init__(self, block: Block, scalars: Scalars, policy: Policy):
         self.scalars, self.policy = scalars, policy
         nests = {op: read_parts(op, scalars) for op in block.ops if isinstance(op, NestOp)}
-        self.labels = {op: label(i, op.results) for i, op in enumerate(block.ops) if op in nests}
+        self.labels = {op: Label(op, i) for i, op in enumerate(block.ops) if op in nests}
         self.nests = {op: parts[0] for op, parts in nests.items() if len(parts) == 1}
         self.in_parts = nests.keys() - self.nests.keys()
         self.readers: dict[SSAValue, dict[NestOp, None]] = {}
@@ -321,8 +322,9 @@ class Fusion:
         assert made is not None
         readers = self.readers.pop(tensor)
         saved = self.policy.saved(tensor, made, [self.nests[reader] for reader in readers])
-        names = ", ".join(self.labels[reader] for reader in readers)
-        LOG.debug("fused %s into %s: saves %s bytes", self.labels[op], names, f"{saved:,}")
+        if LOG.isEnabledFor(logging.DEBUG):
+            names = ", ".join(str(self.labels[reader]) for reader in readers)
+            LOG.debug("fused %s into %s: saves %s bytes", self.labels[op], names, f"{saved:,}")
         for load in self.loads(op):
             self.readers[load.source].pop(op, None)
         for reader in readers:

@@ -11,7 +11,6 @@ are in `lpu_mlir.nests.group`.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterator
@@ -27,12 +26,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.lpu import HostCallOp, bound_late, symbol_ranges, symbols
 from lpu_mlir.dialects.lpu_loop import NestOp, WriteBackOp
+from lpu_mlir.logs import logger
 from lpu_mlir.nests.group import Group, has_scan, merge, tidy
 from lpu_mlir.nests.nest import Nest, read_parts, write_parts
 from lpu_mlir.nests.scalar import Scalars, as_contraction
 from lpu_mlir.nests.traffic import Traffic
 
-LOG = logging.getLogger("lpu_mlir.fuse")
+LOG = logger("fuse")
 
 MAX_PARTS = 8
 """Parts of one nest: a kernel's tiles share the SRAM of a core."""

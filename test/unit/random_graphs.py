@@ -354,6 +354,43 @@ def product(p: Pool) -> Drawn:
     return text, [x, y], "approximate" if attention else "sum"
 
 
+def composite(p: Pool) -> Drawn:
+    """What the raising passes look for, and what only resembles it."""
+    x = p.pick(lambda t: _floating(t) and t.dim() in (2, 3))
+    a = p.tensor(x)
+    y = p.pick(lambda t: t.dtype == a.dtype and t.dim() == a.dim() and t.shape[-1] == a.shape[-1])
+    keys = p.of(y, y, f"{y}.repeat_interleave(40, -2)", f"{y}.mT.contiguous().mT")
+    scores = f"({x} @ {keys}.mT)"
+    below = f"torch.arange({keys}.shape[-2]) <= torch.arange({x}.shape[-2])[:, None] + {p.of(0, 1)}"
+    score = p.of(
+        f"{scores} * 0.3",
+        f"{scores} / 3 + {scores}[..., :1]",
+        f"torch.tanh({scores} / 5) * 5",
+        f"torch.where({below}, {scores}, -torch.inf)",
+        f"{scores} + torch.where({below}, 0, torch.finfo({x}.dtype).min)",
+        f"{scores}.masked_fill({below}, -torch.inf)",
+    )
+    weights = p.of(
+        f"torch.softmax({score}, -1)",
+        f"torch.softmax({score}, -1, dtype=torch.float32).to({x}.dtype)",
+        f"torch.softmax({score}, -2)",
+    )
+    first, second = (f"{x}.tensor_split(2, -1)[{i}]" for i in (0, 1))
+    text = p.of(
+        f"{weights} @ {keys}",
+        f"{weights} @ {keys}",
+        f"{weights} @ {keys}",
+        f"F.scaled_dot_product_attention({x}, {keys}, {keys}, {below})",
+        f"F.scaled_dot_product_attention({x}, {y}, {y}, is_causal=True)",
+        f"({x} - {x}.amax(-1, True)).exp() / ({x} - {x}.amax(-1, True)).exp().sum(-1, True)",
+        f"{x} * torch.rsqrt({x}.pow(2).mean(-1, keepdim=True) + 1e-6) * {y}[..., 0, :]",
+        f"{x} * {y}[..., :1, :] + torch.cat([-{second}, {first}], -1) * {y}[..., :1, :]",
+        f"0.5 * {x} * (1 + torch.erf({x} * 0.5**0.5)) + {x} * torch.sigmoid(1.702 * {x})",
+        f"F.gelu({x}, approximate='tanh')",
+    )
+    return text, [x, y], "approximate"
+
+
 def indexed(p: Pool) -> Drawn:
     # Eager's copy of a tensor that overlaps itself does so, too, and spreads what is written.
     x = p.pick(lambda t: t.dim() > 0 and not _overlaps(t))
@@ -446,7 +483,7 @@ def _overlaps(t: Tensor) -> bool:
 STATEMENTS = (
     *(unary, unary, binary, binary, binary, power, shift, select, select, clamp, multiply_add),
     *(convert, convert, view, view, part, part, moved, joined, reduction, reduction, along, along),
-    *(product, product, indexed, indexed, created, updated),
+    *(product, product, composite, composite, indexed, indexed, created, updated),
 )
 
 

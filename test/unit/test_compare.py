@@ -141,6 +141,36 @@ def test_random_numbers_are_the_same():
     assert torch.equal(torch.rand(1), after)
 
 
+def test_looking_for_a_difference_draws_no_random_numbers():
+    def function(x):
+        return torch.nn.functional.dropout(torch.sigmoid(x), 0.5)
+
+    torch.manual_seed(1)
+    function(X)
+    after = torch.rand(1)
+    torch.manual_seed(1)
+    comparison = lpu_mlir.compare(function, compiler=broken_compiler)(X)
+    assert comparison.first.operator == "aten.sigmoid.default"
+    assert torch.equal(torch.rand(1), after)
+
+
+def test_operators_with_side_effects():
+    comparison = lpu_mlir.compare(lambda x: torch.linalg.inv(x) + 1)(torch.eye(3) * 2)
+    assert comparison.ok
+    assert comparison.calls == 1
+
+
+def test_one_of_several_results():
+    def descending(b, x, dim):
+        return HANDLERS[aten.max.dim](b, b.pointwise("neg", x), dim)
+
+    compiler = compiler_with(descending, aten.max.dim)
+    comparison = lpu_mlir.compare(lambda x: x.max(1).values + 1, compiler=compiler)(X)
+    assert comparison.first.operator == "aten.max.dim"
+    assert comparison.first.operands == ("float32[3, 4]",)
+    assert comparison.first.alone
+
+
 def test_backward():
     def step(model, x):
         loss = model(x).square().sum()

@@ -146,7 +146,8 @@ def test_batch_norm_inference(shape: tuple[int, ...], affine: bool):
 
 @pytest.mark.parametrize("shape", [(4, 3), (2, 3, 4, 5)])
 @pytest.mark.parametrize("affine", [False, True])
-def test_batch_norm_training(shape: tuple[int, ...], affine: bool):
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_training(shape: tuple[int, ...], affine: bool, training: bool):
     x, mean = sample(torch.float32, shape), sample(torch.float32, (3,), 1)
     var = sample(torch.float32, (3,), 2).abs()
     parameters = [sample(torch.float32, (3,), seed) for seed in (3, 4)] if affine else []
@@ -154,9 +155,40 @@ def test_batch_norm_training(shape: tuple[int, ...], affine: bool):
     def function(x, mean, var, *affine):
         weight, bias = affine or (None, None)
         norm = aten._native_batch_norm_legit_functional.default
-        return norm(x, weight, bias, mean, var, True, 0.1, 1e-5)
+        return norm(x, weight, bias, mean, var, training, 0.1, 1e-5)
 
     check(function, x, mean, var, *parameters)
+
+
+def test_running_statistics_in_half_precision():
+    """PyTorch's shape functions say f32 for what eager keeps in bf16."""
+    x, mean = sample(torch.bfloat16, (4, 3, 5)), sample(torch.bfloat16, (3,), 1)
+    function = torch.nn.functional.batch_norm
+    options = {"fallback": "error", "verify": True}
+    compiled = torch.compile(function, backend="lpu_mlir", options=options)
+    ours, theirs = [mean.clone(), mean.abs()], [mean.clone(), mean.abs()]
+    result = compiled(x, *ours, training=True)
+    torch.testing.assert_close(result, function(x, *theirs, training=True), rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_batch_norm_variants(dtype: torch.dtype):
+    x, mean, weight, bias = (sample(dtype, s, i) for i, s in enumerate([(2, 3, 4), *[(3,)] * 3]))
+    var = mean.abs()
+
+    def with_update(x, w, b, mean, var):
+        return aten._batch_norm_with_update_functional.default(x, w, b, mean, var, 0.1, 1e-5)
+
+    def no_update(x, w, b, mean, var):
+        return aten._batch_norm_no_update.default(x, w, b, mean, var, 0.1, 1e-5)
+
+    def no_stats(x, w, b):
+        return aten._native_batch_norm_legit.no_stats(x, w, b, True, 0.1, 1e-5)
+
+    check(with_update, x, weight, bias, mean, var)
+    check(no_update, x, weight, bias, mean, var)
+    check(no_stats, x, weight, bias)
 
 
 @pytest.mark.parametrize("order", [2, 1, 0, 3, 0.5, float("inf"), -float("inf")])

@@ -120,6 +120,22 @@ def test_adaptive_gradients(size: int | tuple[int, int]):
     check(maximum, y, IMAGE)
 
 
+@pytest.mark.parametrize("name", WINDOWS)
+def test_unfold(name: str):
+    config = {k: v for k, v in WINDOWS[name].items() if k != "ceil_mode"}
+    check(lambda x: F.unfold(x, **config), IMAGE)
+    check(lambda x: F.unfold(x[0], **config, dilation=2), IMAGE)
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("mode", ["fake", "symbolic"])
+def test_unfold_of_one_dim(dim: int, mode: str):
+    x = sample(torch.float32, (5, 7, 6), 1)
+    check(lambda x: x.neg().unfold(dim, 3, 2), x, mode=mode)
+    check(lambda x: x.unfold(dim, 2, 1) + 1, x, mode=mode)
+    check(lambda x: x.sum().unfold(0, 1, 1), x)
+
+
 # --- whole programs -----------------------------------------------------------------------------
 
 

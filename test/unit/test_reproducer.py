@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,12 @@ def compile_and_run():
     torch._dynamo.reset()
     compiled = torch.compile(lambda x: torch.exp(x) * 2, backend="lpu_mlir")
     return compiled(torch.randn(4, 3))
+
+
+@pytest.fixture(autouse=True)
+def files_of_the_test(monkeypatch, tmp_path):
+    """Reproducers go where pytest cleans up."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture

@@ -150,3 +150,16 @@ func.func @small(%q: tensor<1x8xf32>, %k: tensor<3x8xf32>, %v: tensor<3x64xf32>,
   }
   func.return %0, %1 : tensor<1x64xf32>, tensor<1x64xf32>
 }
+
+// -----
+
+// Scores of one row, walked over for each of several tiles of columns.
+// symbols d = 3, 70
+// approximate
+func.func @columns_in_tiles(%q: tensor<3x8xf32>, %k: tensor<90x8xf32>, %v: tensor<90x?xf32, #lpu.shape<[90, d]>>) -> (tensor<3x?xf32, #lpu.shape<[3, d]>>) attributes {lpu.symbols = [#lpu.symbol<"d", 1, 4096, 7>]} {
+  %0 = lpu_graph.attention safe %q, %k, %v : tensor<3x8xf32>, tensor<90x8xf32>, tensor<90x?xf32, #lpu.shape<[90, d]>>, () -> tensor<3x?xf32, #lpu.shape<[3, d]>> {
+  ^bb0(%s: tensor<f32>):
+    lpu_graph.yield %s : tensor<f32>
+  }
+  func.return %0 : tensor<3x?xf32, #lpu.shape<[3, d]>>
+}
