@@ -351,6 +351,10 @@ def _extreme(kind: Literal["min", "max"], lhs: Expr, rhs: Expr) -> Expr:
 # --- what ranges prove ----------------------------------------------------------------------
 
 
+MOST_CALLS = 4
+"""Quotients and extremes in an expression whose ends are tried: there are two for each."""
+
+
 def nonnegative(expr: Expr, ranges: Mapping[str, Range]) -> bool:
     """Whether `expr >= 0` for all names within their ranges; False when it cannot be shown.
 
@@ -361,11 +365,13 @@ def nonnegative(expr: Expr, ranges: Mapping[str, Range]) -> bool:
     value = expr.constant()
     if value is not None:
         return value >= 0
-    for atom in expr.atoms():
-        if isinstance(atom, Call):
-            fresh = f"#{atom}"
-            widened = _rename(expr, atom, fresh)
-            return nonnegative(widened, {**ranges, fresh: _call_range(atom, ranges)})
+    calls = [atom for atom in expr.atoms() if isinstance(atom, Call)]
+    if calls:
+        fresh = f"#{calls[0]}"
+        opened = _rename(expr, calls[0], fresh)
+        if len(calls) <= MOST_CALLS and _by_ends(opened, fresh, calls[0], ranges):
+            return True
+        return nonnegative(opened, {**ranges, fresh: _call_range(calls[0], ranges)})
     bounded = sorted(n for n in expr.names() if n in ranges and ranges[n][1] is not None)
     dims = [n for n in bounded if (ranges[n][1] or expr).constant() is None] or bounded
     for name in dims[:1] if len(dims) <= 8 else []:
@@ -382,6 +388,23 @@ def nonnegative(expr: Expr, ranges: Mapping[str, Range]) -> bool:
     return all(c >= 0 for _, c in expr.substitute(shifted).terms)
 
 
+def _by_ends(expr: Expr, name: str, call: Call, ranges: Mapping[str, Range]) -> bool:
+    """Whether `expr`, in which `name` stands for the call, is shown to be non-negative by what the
+    call lies between: (a - b + 1) / b and a / b for a floordiv b, both operands for an extreme."""
+    slope = expr.coefficient(name)
+    factor = None if slope is None else slope.constant()
+    if factor is None:
+        return False
+    rest = expr - factor * Expr.name(name)
+    if call.kind == "floordiv":
+        if not nonnegative(call.rhs - 1, ranges):
+            return False
+        end = call.lhs - call.rhs + 1 if factor > 0 else call.lhs
+        return nonnegative(factor * end + call.rhs * rest, ranges)
+    proofs = (nonnegative(factor * end + rest, ranges) for end in (call.lhs, call.rhs))
+    return any(proofs) if (call.kind == "max") == (factor > 0) else all(proofs)
+
+
 def _rename(expr: Expr, atom: Call, fresh: str) -> Expr:
     terms: dict[Monomial, int] = {}
     for monomial, c in expr.terms:
@@ -390,22 +413,42 @@ def _rename(expr: Expr, atom: Call, fresh: str) -> Expr:
     return _from_terms(terms)
 
 
+def _least(expr: Expr, ranges: Mapping[str, Range]) -> int | None:
+    """A number that `expr` is never below, if one can be shown."""
+    for atom in expr.atoms():
+        if isinstance(atom, Call):
+            fresh = f"#{atom}"
+            return _least(_rename(expr, atom, fresh), {**ranges, fresh: _call_range(atom, ranges)})
+    shifted: dict[str, Expr] = {}
+    for name in expr.names():
+        low = ranges[name][0].constant() if name in ranges else None
+        if low is None:
+            return None
+        shifted[name] = Expr.name(name) + low
+    rest = expr.substitute(shifted)
+    constant = sum(c for monomial, c in rest.terms if not monomial)
+    return constant if all(c >= 0 for monomial, c in rest.terms if monomial) else None
+
+
 def _call_range(atom: Call, ranges: Mapping[str, Range]) -> Range:
-    """Bounds of an atom; only what indices need: quotients and minima of non-negative values."""
-    zero = Expr.const(0)
-    unknown = (Expr.const(-(1 << 62)), None)
+    """Bounds of an atom; only what indices need: quotients and extremes of bounded values."""
+    lhs, rhs = _least(atom.lhs, ranges), _least(atom.rhs, ranges)
+    low: int | None = None
+    upper: Expr | None = None
     match atom.kind:
         case "floordiv":
-            positive = nonnegative(atom.rhs - 1, ranges) and nonnegative(atom.lhs, ranges)
-            return (zero, None) if positive else unknown
+            by = atom.rhs.constant()
+            if lhs is not None and by is not None and by > 0:
+                low = lhs // by
+            elif lhs is not None and rhs is not None and lhs >= 0 and rhs > 0:
+                low = 0
         case "max":
-            either = nonnegative(atom.lhs, ranges) or nonnegative(atom.rhs, ranges)
-            return (zero, None) if either else unknown
+            low = max((end for end in (lhs, rhs) if end is not None), default=None)
         case "min":
-            both = nonnegative(atom.lhs, ranges) and nonnegative(atom.rhs, ranges)
+            low = min(lhs, rhs) if lhs is not None and rhs is not None else None
             constants = [c for e in (atom.lhs, atom.rhs) if (c := e.constant()) is not None]
             upper = Expr.const(min(constants)) if constants else None
-            return (zero, upper) if both else (unknown[0], upper)
+    return Expr.const(-(1 << 62) if low is None else low), upper
 
 
 def simplify(expr: Expr, ranges: Mapping[str, Range]) -> Expr:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 from torch._functorch._aot_autograd.descriptors import SyntheticBaseAOTInput
 from torch._ops import OpOverload
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -30,11 +29,10 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from lpu_mlir.dialects.expr import Expr, Range, nonnegative, product
+from lpu_mlir.dialects.expr import Expr, nonnegative, product
 from lpu_mlir.dialects.lpu import (
     SYMBOLS,
     HostCallOp,
-    SymbolAttr,
     element_type,
     extents,
     tensor_type,
@@ -65,7 +63,8 @@ from lpu_mlir.frontend.outputs import (
     unusual_strides,
 )
 from lpu_mlir.frontend.rng import plain_random_operators
-from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, from_sympy, sym_node
+from lpu_mlir.frontend.symbols import Symbols
+from lpu_mlir.frontend.symint import from_sympy, sym_node
 from lpu_mlir.frontend.table import BY_NAME, HANDLERS, Handler
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 
@@ -140,45 +139,12 @@ def import_graph(
     return _Importer(gm, fallback, handlers).run(name)
 
 
-@dataclass
-class _Symbols:
-    """The symbols seen so far, with their ranges as attributes and for proofs."""
-
-    declared: dict[str, SymbolAttr] = field(default_factory=dict[str, SymbolAttr])
-    aliases: dict[str, Expr] = field(default_factory=dict[str, Expr])
-    backed: dict[str, Range] = field(default_factory=dict[str, Range])
-    """Ranges that need no check at run time: of sizes of inputs, and of results of host calls."""
-    ranges: dict[str, Range] = field(default_factory=dict[str, Range])
-
-    def expr(self, value: Any) -> Expr:
-        """An int or SymInt as an expression; its symbols are declared."""
-        if isinstance(value, int):
-            return Expr.const(value)
-        self.declare(sym_node(value))
-        # A guard may say that a sum or quotient is 1: then the dim is broadcast.
-        if sym_node(value).hint == 1 and statically_known_true(value == 1):
-            return Expr.const(1)
-        return expr(value).substitute(self.aliases)
-
-    def declare(self, node: Any) -> None:
-        """Declares the symbols of a SymNode."""
-        for symbol in node.expr.free_symbols:
-            if symbol.name not in self.declared and symbol.name not in self.aliases:
-                lower, upper, hint = bounds(symbol, node.shape_env)
-                self.declared[symbol.name] = SymbolAttr.of(symbol.name, lower, upper, hint)
-                most = None if upper == UNBOUNDED else Expr.const(upper)
-                self.ranges[symbol.name] = (Expr.const(lower), most)
-
-    def extents(self, values: Sequence[Any]) -> tuple[Expr, ...]:
-        return tuple(map(self.expr, values))
-
-
 class _Importer:
     def __init__(self, gm: fx.GraphModule, fallback: str, handlers: Mapping[Any, Handler]):
         self.gm = gm
         self.handlers = handlers
         self.fallback = fallback
-        self.symbols = _Symbols()
+        self.symbols = Symbols()
         self.environment: dict[fx.Node, Any] = {}
         self.arguments: dict[fx.Node, int] = {}
         self.argument_types: list[Attribute] = []

@@ -12,6 +12,7 @@ PASSES = {
     "fuse": "lpu_mlir.transforms.fuse:FusePass",
     "graph-to-loop": "lpu_mlir.transforms.graph_to_loop:GraphToLoopPass",
     "loop-to-kernel": "lpu_mlir.transforms.loop_to_kernel:LoopToKernelPass",
+    "merge-nests": "lpu_mlir.transforms.merge_nests:MergeNestsPass",
     "outline": "lpu_mlir.transforms.outline:OutlinePass",
     "plan-memory": "lpu_mlir.transforms.plan_memory:PlanMemoryPass",
     "raise-attention": "lpu_mlir.transforms.raise_attention:RaiseAttentionPass",

@@ -107,25 +107,25 @@ func.func @use_in_a_nest(%x: memref<16xf32, "shared_dram">) {
   func.return
 }
 
-// Known sizes first, at the bottom; above them what depends on symbols. %c may be larger than %a, as far
-// as is known, and gets a place of its own.
+// Known sizes first, at the bottom; above them what depends on symbols. %c is larger than %a,
+// and gets a place of its own.
 // The lower bound is the most that is live at one moment, for the likely value 8.
 // CHECK-LABEL: func.func @symbolic(
-// CHECK-NEXT:   %[[V0:\d+]] = lpu_host.arena <64 * ((s0 + 15) floordiv 16) + 64 * s0 + 64> lower_bound <576> : memref<?xi8, #lpu.layout<[64 * ((s0 + 15) floordiv 16) + 64 * s0 + 64], [1], 0>, "shared_dram">
-// CHECK-NEXT:   %a = lpu_host.carve %[[V0]] at <64> : memref<?xi8, #lpu.layout<[64 * ((s0 + 15) floordiv 16) + 64 * s0 + 64], [1], 0>, "shared_dram"> -> memref<?x16xf32, #lpu.layout<[s0, 16], [16, 1], 0>, "shared_dram">
-// CHECK-NEXT:   %b = lpu_host.carve %[[V0]] at <0> : memref<?xi8, #lpu.layout<[64 * ((s0 + 15) floordiv 16) + 64 * s0 + 64], [1], 0>, "shared_dram"> -> memref<16xf32, "shared_dram">
+// CHECK-NEXT:   %[[V0:\d+]] = lpu_host.arena <192 * s0 + 64> lower_bound <1088> : memref<?xi8, #lpu.layout<[192 * s0 + 64], [1], 0>, "shared_dram">
+// CHECK-NEXT:   %a = lpu_host.carve %[[V0]] at <64> : memref<?xi8, #lpu.layout<[192 * s0 + 64], [1], 0>, "shared_dram"> -> memref<?x16xf32, #lpu.layout<[s0, 16], [16, 1], 0>, "shared_dram">
+// CHECK-NEXT:   %b = lpu_host.carve %[[V0]] at <0> : memref<?xi8, #lpu.layout<[192 * s0 + 64], [1], 0>, "shared_dram"> -> memref<16xf32, "shared_dram">
 // CHECK-NEXT:   "test.op"(%a, %b) : (memref<?x16xf32, #lpu.layout<[s0, 16], [16, 1], 0>, "shared_dram">, memref<16xf32, "shared_dram">) -> ()
-// CHECK-NEXT:   %c = lpu_host.carve %[[V0]] at <64 * s0 + 64> : memref<?xi8, #lpu.layout<[64 * ((s0 + 15) floordiv 16) + 64 * s0 + 64], [1], 0>, "shared_dram"> -> memref<?xf32, #lpu.layout<[s0], [1], 0>, "shared_dram">
-// CHECK-NEXT:   "test.op"(%c, %b) : (memref<?xf32, #lpu.layout<[s0], [1], 0>, "shared_dram">, memref<16xf32, "shared_dram">) -> ()
-// CHECK-NEXT:   "test.op"(%c) : (memref<?xf32, #lpu.layout<[s0], [1], 0>, "shared_dram">) -> ()
+// CHECK-NEXT:   %c = lpu_host.carve %[[V0]] at <64 * s0 + 64> : memref<?xi8, #lpu.layout<[192 * s0 + 64], [1], 0>, "shared_dram"> -> memref<?x32xf32, #lpu.layout<[s0, 32], [32, 1], 0>, "shared_dram">
+// CHECK-NEXT:   "test.op"(%c, %b) : (memref<?x32xf32, #lpu.layout<[s0, 32], [32, 1], 0>, "shared_dram">, memref<16xf32, "shared_dram">) -> ()
+// CHECK-NEXT:   "test.op"(%c) : (memref<?x32xf32, #lpu.layout<[s0, 32], [32, 1], 0>, "shared_dram">) -> ()
 // CHECK-NEXT:   func.return
 func.func @symbolic() attributes {lpu.symbols = [#lpu.symbol<"s0", 1, -1, 8>]} {
   %a = lpu_host.alloc : memref<?x16xf32, #lpu.layout<[s0, 16], [16, 1], 0>, "shared_dram">
   %b = lpu_host.alloc : memref<16xf32, "shared_dram">
   "test.op"(%a, %b) : (memref<?x16xf32, #lpu.layout<[s0, 16], [16, 1], 0>, "shared_dram">, memref<16xf32, "shared_dram">) -> ()
-  %c = lpu_host.alloc : memref<?xf32, #lpu.layout<[s0], [1], 0>, "shared_dram">
-  "test.op"(%c, %b) : (memref<?xf32, #lpu.layout<[s0], [1], 0>, "shared_dram">, memref<16xf32, "shared_dram">) -> ()
-  "test.op"(%c) : (memref<?xf32, #lpu.layout<[s0], [1], 0>, "shared_dram">) -> ()
+  %c = lpu_host.alloc : memref<?x32xf32, #lpu.layout<[s0, 32], [32, 1], 0>, "shared_dram">
+  "test.op"(%c, %b) : (memref<?x32xf32, #lpu.layout<[s0, 32], [32, 1], 0>, "shared_dram">, memref<16xf32, "shared_dram">) -> ()
+  "test.op"(%c) : (memref<?x32xf32, #lpu.layout<[s0, 32], [32, 1], 0>, "shared_dram">) -> ()
   func.return
 }
 
