@@ -377,19 +377,21 @@ def composite(p: Pool) -> Drawn:
         f"torch.softmax({score}, -2)",
     )
     first, second = (f"{x}.tensor_split(2, -1)[{i}]" for i in (0, 1))
-    text = p.of(
-        f"{weights} @ {keys}",
-        f"{weights} @ {keys}",
+    attention = (
         f"{weights} @ {keys}",
         f"F.scaled_dot_product_attention({x}, {keys}, {keys}, {below})",
         f"F.scaled_dot_product_attention({x}, {y}, {y}, is_causal=True)",
+    )
+    # In half precision eager rounds each step of these.
+    others = (
         f"({x} - {x}.amax(-1, True)).exp() / ({x} - {x}.amax(-1, True)).exp().sum(-1, True)",
         f"{x} * torch.rsqrt({x}.pow(2).mean(-1, keepdim=True) + 1e-6) * {y}[..., 0, :]",
         f"{x} * {y}[..., :1, :] + torch.cat([-{second}, {first}], -1) * {y}[..., :1, :]",
         f"0.5 * {x} * (1 + torch.erf({x} * 0.5**0.5)) + {x} * torch.sigmoid(1.702 * {x})",
         f"F.gelu({x}, approximate='tanh')",
     )
-    return text, [x, y], "stepwise"
+    text = p.of(*attention, *(others if a.dtype.itemsize > 2 else ()))
+    return text, [x, y], "approximate"
 
 
 def indexed(p: Pool) -> Drawn:
