@@ -50,8 +50,8 @@ largest logits are below 64, where a float32 step is 4e-6; a difference of some 
 some 200 products in a row, each rounded differently, may add up to.  A wrong element anywhere
 shows as 1e-2 or more."""
 
-KERNELS_PER_LAYER, KERNELS_BESIDE = 12, 4
-READ_LIMIT = 1.05
+KERNELS_PER_LAYER, KERNELS_BESIDE = 6, 4
+READ_LIMIT = 1.01
 """Bytes that a step may read, as a multiple of weights + cache."""
 COMPILE_LIMIT = 10.0
 """Seconds that compiling all graphs may take beyond backend="aot_eager"."""

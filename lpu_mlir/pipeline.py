@@ -24,6 +24,7 @@ from lpu_mlir.transforms.fuse import FusePass
 from lpu_mlir.transforms.graph_to_loop import GraphToLoopPass
 from lpu_mlir.transforms.hoist_frozen import HoistFrozenPass
 from lpu_mlir.transforms.loop_to_kernel import LoopToKernelPass
+from lpu_mlir.transforms.merge_nests import MergeNestsPass
 from lpu_mlir.transforms.outline import OutlinePass
 from lpu_mlir.transforms.plan_memory import PlanMemoryPass
 from lpu_mlir.transforms.raise_attention import RaiseAttentionPass
@@ -72,6 +73,7 @@ def stages(target: Target) -> tuple[Stage, ...]:
         Stage("loop", FusePass(target.launch_bytes), "join nests where that moves fewer bytes"),
         Stage("loop", DeadCodeElimination(), "what was fused into all its readers is gone"),
         Stage("loop", SplitReductionsPass(target.cores), "large sums run on all cores"),
+        Stage("loop", MergeNestsPass(target.launch_bytes), "one kernel for what loads the same"),
         Stage("loop", BufferizePass(), "choose destinations; caches are written in place"),
         Stage("loop", PlanMemoryPass(), "all intermediates of a function in one arena"),
         # lpu_kernel: cores, tiles, data movement

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr, Range, simplify
+from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu_loop import Dim, NestOp, ParallelOp
 from lpu_mlir.nests.scalar import Fold, Index, Load, Node, OnLoad, Op, Pieces, Scalars, walk
 
@@ -83,6 +84,22 @@ class Nest:
             lambda node: scalars.rewrite(node, names, on_load),
             lambda e: simplify(e.substitute(names), scalars.ranges),
         )
+
+
+@dataclass(frozen=True)
+class Label:
+    """What messages call a nest: its place in its block, its results' names and its source line.
+
+    The text is made only for messages that are shown.
+    """
+
+    op: Operation
+    position: int
+
+    def __str__(self) -> str:
+        hints = [f" %{result.name_hint}" for result in self.op.results if result.name_hint]
+        where = describe_location(self.op.location)
+        return f"nest {self.position}" + "".join(hints) + (f" at {where}" if where else "")
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -295,6 +312,17 @@ def _common(parts: Sequence[Nest], known: frozenset[str]) -> list[Dim]:
         for dim in parts[0].dims
         if dim[0] not in known and all(dim in part.dims for part in parts)
     ]
+
+
+def form_tree(parts: Sequence[Nest], known: frozenset[str] = frozenset()) -> bool:
+    """Whether parts can be written as one nest: those that share any dim beyond the known ones
+    all share one."""
+    groups = _groups([part for part in parts if len(part.dims) > len(known)], known)
+    for group in groups:
+        common = _common(group, known)
+        if not common or not form_tree(group, known | {name for name, _ in common}):
+            return False
+    return True
 
 
 def _groups(parts: Sequence[Nest], known: frozenset[str]) -> list[list[Nest]]:

@@ -89,6 +89,8 @@ def as_online(fold: Fold, scalars: Scalars) -> Online | None:
     score, highest = found
     if highest.form != "fold" or [e for _, e in highest.dims] != [e for _, e in fold.dims]:
         return None
+    if not {name for name, _ in highest.dims} <= highest.body.free:
+        return None  # all scores of a row are one
     names = {
         own: Expr.name(theirs)
         for (own, _), (theirs, _) in zip(fold.dims, highest.dims, strict=True)

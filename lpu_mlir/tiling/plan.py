@@ -12,6 +12,7 @@ written, so that only the last of them that has a tile of more than one position
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -309,6 +310,14 @@ def make_part(nest: Nest, outs: Sequence[SSAValue], scalars: Scalars) -> Part:
     return Part(nest, make_walk(nest, outs, scalars), Needs(nest, scalars, outs))
 
 
+def is_within(part: Part, other: Part) -> bool:
+    """Whether a part has fewer dims than another one, which makes all that it stores."""
+    if not part.dims or not part.dims < other.dims:
+        return False
+    made = set(other.nest.nodes())
+    return all(n in made for n in part.nest.nodes() if isinstance(n, Load | Fold))
+
+
 @dataclass
 class Planner:
     """Sizes for all parts of one phase: what they have in common has one size."""
@@ -319,15 +328,17 @@ class Planner:
 
     def __post_init__(self) -> None:
         self.extents: dict[DimKey, Expr] = {}
-        self.tiles: list[Tile] = []
-        counted: set[Tile] = set()
         for part in self.parts:
             self.extents.update(part.needs.extents)
-            # What several parts need is there once.
-            self.tiles += [tile for tile in part.needs.tiles if tile not in counted]
-            counted.update(part.needs.tiles)
         self.shared = self.choose_shared()
-        windowed = [{a[0][0] for a in t.axes if len(a) == 1} for t in self.tiles if t.overlaps]
+        self.tiles = [
+            (tile, shared)
+            for part, shared in zip(self.parts, self.shared, strict=True)
+            for tile in part.needs.tiles
+        ]
+        """All tiles, and the dim that is divided in the part that makes them.  What two parts need
+        counts twice: in loops of their own, they have it twice."""
+        windowed = [{a[0][0] for a in t.axes if len(a) == 1} for t, _ in self.tiles if t.overlaps]
         self.apart = frozenset[DimKey].intersection(*map(frozenset, windowed)) if windowed else ()
         """Dims whose parts have no elements of overlapping windows in common."""
 
@@ -336,8 +347,9 @@ class Planner:
 
     def widest(self, part: Part) -> str | None:
         """Of the dims with about as much to divide as any, the one whose parts read least together;
-        ties go to the one with most to divide, then to the outermost. One by which scores do not
-        differ comes last: each core would compute all of them."""
+        ties go to the one with most to divide, then to that on which most folds depend, for every
+        core makes the others, then to the outermost. One by which scores do not differ comes last:
+        each core would compute all of them."""
         dims = [
             (min(self.likely(extent), self.target.cores), -position, name)
             for position, (name, extent) in enumerate(part.nest.dims)
@@ -348,7 +360,13 @@ class Planner:
         dims = [dim for dim in dims if dim[0] > 1 and part.has_own_scores(dim[2])] or dims
         most = max(dims)[0]
         enough = [dim for dim in dims if dim[0] * 2 >= most]
-        return min(enough, key=lambda dim: (self.read_by_all(part, dim[2]), -dim[0], -dim[1]))[2]
+        folds = Counter(
+            dim for tile in part.needs.tiles if isinstance(tile.node, Fold) for dim in tile.dims
+        )
+        return min(
+            enough,
+            key=lambda dim: (self.read_by_all(part, dim[2]), -dim[0], -folds[dim[2]], -dim[1]),
+        )[2]
 
     def read_by_all(self, part: Part, shared: str) -> int:
         """Bytes that the cores read for their shares of a dim, what is the same for all once."""
@@ -364,14 +382,14 @@ class Planner:
         return total
 
     def choose_shared(self) -> list[str | None]:
-        """The dim that the cores divide in each part.  A part that another one has all dims of
-        goes with that, so that what both need is made once."""
+        """The dim that the cores divide in each part.  A part that only stores what another one
+        makes goes with that."""
         widest = [self.widest(part) for part in self.parts]
         found = list(widest)
         for i, part in enumerate(self.parts):
-            around = [j for j, other in enumerate(self.parts) if part.dims < other.dims]
-            if part.dims and around:
-                shared = widest[max(around, key=lambda j: len(self.parts[j].dims))]
+            around = [j for j, other in enumerate(self.parts) if is_within(part, other)]
+            if around:
+                shared = widest[around[0]]
                 found[i] = shared if shared in part.dims else None
         return found
 
@@ -394,20 +412,16 @@ class Planner:
             return self.per_core(key)
         return max(1, size)
 
-    def excess(self, sizes: Mapping[DimKey, int]) -> Tile | None:
-        """A tile that is too large, if there is one."""
-        computed = max(
-            (t for t in self.tiles if t.computed),
-            key=lambda t: t.bytes(sizes),
-            default=None,
-        )
-        if computed is not None and computed.bytes(sizes) > self.target.tile_bytes:
-            return computed
-        depth = self.target.channel_depth
-        live = sum(t.bytes(sizes) * (1 if t.computed else depth) for t in self.tiles)
-        if live > self.target.sram_bytes:
-            return max(self.tiles, key=lambda t: t.bytes(sizes))
-        return None
+    def clipped(self, sizes: Mapping[DimKey, int], shared: str | None) -> Mapping[DimKey, int]:
+        """The capacities in a part that has `shared` divided."""
+        if shared is None or self.extents[shared].constant() is None:
+            return sizes
+        return {**sizes, shared: min(sizes[shared], self.per_core(shared))}
+
+    def weighed(self, sizes: Mapping[DimKey, int]) -> list[tuple[int, Tile]]:
+        """All tiles with their bytes."""
+        clipped = {shared: self.clipped(sizes, shared) for shared in dict.fromkeys(self.shared)}
+        return [(tile.bytes(clipped[shared]), tile) for tile, shared in self.tiles]
 
     def shrink(self, sizes: dict[DimKey, int], tile: Tile) -> bool:
         """Halves one dim of a tile, of the largest among those that cost least; False if none can
@@ -446,18 +460,33 @@ class Planner:
                 in_parts |= extent is None or sizes[name] < extent
 
     def choose_sizes(self) -> dict[DimKey, int] | None:
-        """Tile capacities of all dims; None if they do not fit, whatever they are."""
+        """Tile capacities of all dims; None if SRAM has no room for several parts with tiles as
+        large as each alone could have."""
         sizes = {key: self.whole(key) for key in self.extents}
         self.keep_order(sizes)
-        while (tile := self.excess(sizes)) is not None:
-            if not self.shrink(sizes, tile):
-                return None if len(self.parts) > 1 else sizes
-        return sizes
+        while True:
+            weighed = self.weighed(sizes)
+            computed = (entry for entry in weighed if entry[1].computed)
+            size, tile = max(computed, key=lambda entry: entry[0], default=(0, None))
+            if size <= self.target.tile_bytes:
+                if self.fit(weighed):
+                    return sizes
+                if len(self.parts) > 1:
+                    return None
+                tile = max(weighed, key=lambda entry: entry[0])[1]
+            if tile is None or not self.shrink(sizes, tile):
+                return sizes
+
+    def fit(self, weighed: Sequence[tuple[int, Tile]]) -> bool:
+        """Whether SRAM has room for all tiles at once.  A quarter is left between parts, for what
+        loops carry and what lies between tiles: a part alone could not have made it too small."""
+        depth = self.target.channel_depth
+        live = sum(size * (1 if tile.computed else depth) for size, tile in weighed)
+        room = self.target.sram_bytes
+        return live <= (room if len(self.parts) == 1 else room * 3 // 4)
 
     def plan(self, part: Part, shared: str | None, sizes: Mapping[DimKey, int]) -> Plan:
-        own = dict(sizes)
-        if shared is not None and self.extents[shared].constant() is not None:
-            own[shared] = min(own[shared], self.per_core(shared))
+        own = self.clipped(sizes, shared)
         for name in part.walk.whole:
             if self.extents[name].constant() != own[name]:
                 raise NotImplementedError(
@@ -514,7 +543,8 @@ def make_plans(
     parts: Sequence[Part], target: Target, hints: Mapping[str, int]
 ) -> list[Plan] | None:
     """
-    Cores, tile sizes and loop order for parts in one phase; None if they do not fit SRAM together.
+    Cores, tile sizes and loop order for parts in one phase; None if that would make their tiles
+    smaller, for all have to be in SRAM.
 
     Raises NotImplementedError where dims that must be in one tile have no known or a too large
     extent.

@@ -13,6 +13,7 @@ PASSES = {
     "graph-to-loop": "lpu_mlir.transforms.graph_to_loop:GraphToLoopPass",
     "hoist-frozen": "lpu_mlir.transforms.hoist_frozen:HoistFrozenPass",
     "loop-to-kernel": "lpu_mlir.transforms.loop_to_kernel:LoopToKernelPass",
+    "merge-nests": "lpu_mlir.transforms.merge_nests:MergeNestsPass",
     "outline": "lpu_mlir.transforms.outline:OutlinePass",
     "plan-memory": "lpu_mlir.transforms.plan_memory:PlanMemoryPass",
     "raise-attention": "lpu_mlir.transforms.raise_attention:RaiseAttentionPass",

@@ -30,7 +30,7 @@ from lpu_mlir.dialects.lpu import (
     memref_type,
 )
 from lpu_mlir.dialects.lpu_host import AllocOp, CopyOp
-from lpu_mlir.dialects.lpu_loop import Dim, LoadOp, NestOp, StoreOp, WriteBackOp
+from lpu_mlir.dialects.lpu_loop import Dim, LoadOp, NestOp, OverOp, StoreOp, WriteBackOp
 from lpu_mlir.nests.nest import Nest, Store, write
 from lpu_mlir.nests.scalar import Scalars
 
@@ -91,12 +91,29 @@ def reads_in_step(nest: NestOp, tensor: SSAValue, out: SSAValue) -> bool:
     for op in inside:
         if not isinstance(op, LoadOp) or op.target is not tensor:
             continue
-        # Another part runs on other cores; a fold reads more than one element.
+        # A fold reads more than one element; another part runs on other cores.
         if op.indirect or any(op.parent is not store.parent for store in stores):
+            return False
+        if feeds_parts(op):
             return False
         if any(store.indirect or store.index != op.index for store in stores):
             return False
     return True
+
+
+def feeds_parts(op: Operation) -> bool:
+    """Whether a part inside of the block of `op` uses what comes of it."""
+    block, pending, seen = op.parent, [op], {op}
+    assert block is not None
+    while pending:
+        for use in [use for result in pending.pop().results for use in result.uses]:
+            user = top_level(use.operation, block)
+            if isinstance(user, OverOp):
+                return True
+            if user not in seen:
+                seen.add(user)
+                pending.append(user)
+    return False
 
 
 def reads(nest: NestOp) -> set[SSAValue]:

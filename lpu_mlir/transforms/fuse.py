@@ -8,7 +8,7 @@ joins only a nest that reads each of its elements once: its epilogue.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -21,12 +21,12 @@ from xdsl.rewriter import Rewriter
 
 from lpu_mlir.dialects import lpu_loop
 from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
-from lpu_mlir.dialects.location import describe_location
-from lpu_mlir.dialects.lpu import element_bytes, element_type, extents, symbol_ranges, symbols
+from lpu_mlir.dialects.lpu import extents, symbol_ranges, symbols
 from lpu_mlir.dialects.lpu_loop import NestOp
 from lpu_mlir.logs import logger
-from lpu_mlir.nests.nest import Nest, read_parts, write_body
+from lpu_mlir.nests.nest import Label, Nest, read_parts, write_body
 from lpu_mlir.nests.scalar import Fold, Load, Node, Op, Pieces, Scalars, as_contraction, is_dim
+from lpu_mlir.nests.traffic import Traffic
 
 LOG = logger("fuse")
 
@@ -195,42 +195,13 @@ def runs_backwards(nest: Nest) -> bool:
 class Policy:
     """Compares the bytes that move with and without a tensor, at the likely symbol values."""
 
-    hints: Mapping[str, int]
+    traffic: Traffic
     launch_bytes: int
     """What starting a kernel costs, in bytes that could have moved meanwhile."""
 
-    def number(self, expr: Expr) -> int:
-        return max(0, expr.evaluate(self.hints))
-
-    def tensor_bytes(self, tensor: SSAValue) -> int:
-        elements = prod(self.number(extent) for extent in extents(tensor.type))
-        return elements * element_bytes(element_type(tensor.type))
-
-    def sizes(self, nest: Nest) -> dict[str, int]:
-        """The likely extents of a nest's dims and of those of its folds."""
-        sizes = {name: self.number(extent) for name, extent in nest.dims}
-        for node in nest.nodes():
-            if isinstance(node, Fold):
-                sizes.update((name, self.number(extent)) for name, extent in node.dims)
-        return sizes
-
-    def reads(self, nest: Nest) -> dict[SSAValue, int]:
-        """Bytes of each tensor that a nest reads."""
-        sizes, nodes = self.sizes(nest), nest.nodes()
-        found: dict[SSAValue, int] = {}
-        for node in nodes:
-            if isinstance(node, Load):
-                whole = self.tensor_bytes(node.source)
-                touched = prod(sizes[name] for name in node.free) * element_bytes(
-                    element_type(node.source.type)
-                )
-                size = whole if node.indirect else min(whole, touched)
-                found[node.source] = max(found.get(node.source, 0), size)
-        return found
-
     def is_expensive(self, nest: Nest) -> bool:
         """Whether a transcendental function is evaluated for every element."""
-        dims = {name for name, extent in nest.dims if self.number(extent) > 1}
+        dims = {name for name, extent in nest.dims if self.traffic.number(extent) > 1}
         return any(
             isinstance(node, Op) and node.op.name.startswith("math.") and dims <= node.free
             for node in nest.nodes()
@@ -238,8 +209,8 @@ class Policy:
 
     def meets_again(self, tensor: SSAValue, consumer: Nest) -> bool:
         """Whether one load of a consumer meets elements several times: in windows that overlap."""
-        sizes = self.sizes(consumer)
-        elements = prod(self.number(extent) for extent in extents(tensor.type))
+        sizes = self.traffic.sizes(consumer)
+        elements = self.traffic.elements(tensor)
         return any(
             isinstance(node, Load)
             and node.source is tensor
@@ -256,20 +227,23 @@ class Policy:
             return "overlapping windows would compute its elements several times"
         if runs_backwards(made.nest) and any(map(has_contraction, consumers)):
             return "a matrix product would read its operand backwards, element by element"
-        inputs = self.reads(made.nest)
-        if not inputs:
+        if not self.traffic.reads(made.nest):
             return None
         if len(consumers) > MAX_RECOMPUTATIONS and self.is_expensive(made.nest):
             return f"{len(consumers)} nests would each evaluate an expensive function"
-        size = self.tensor_bytes(tensor)
+        saved = self.saved(tensor, made, consumers)
+        return None if saved >= 0 else f"the readers would read {-saved:,} bytes more"
+
+    def saved(self, tensor: SSAValue, made: Definition, consumers: list[Nest]) -> int:
+        """The bytes that need not be moved if `tensor` is computed where it is read."""
+        inputs = self.traffic.reads(made.nest)
+        size = self.traffic.tensor_bytes(tensor)
         kept = self.launch_bytes + size * (1 + len(consumers)) + sum(inputs.values())
         joined = 0
         for consumer in consumers:
-            already = self.reads(consumer)
+            already = self.traffic.reads(consumer)
             joined += sum(max(0, read - already.get(source, 0)) for source, read in inputs.items())
-        if joined <= kept:
-            return None
-        return f"the readers would read {joined} bytes instead of {kept}"
+        return kept - joined
 
 
 # --- mechanics ----------------------------------------------------------------------------------
@@ -310,6 +284,7 @@ class Fusion:
     def __init__(self, block: Block, scalars: Scalars, policy: Policy):
         self.scalars, self.policy = scalars, policy
         nests = {op: read_parts(op, scalars) for op in block.ops if isinstance(op, NestOp)}
+        self.labels = {op: Label(op, i) for i, op in enumerate(block.ops) if op in nests}
         self.nests = {op: parts[0] for op, parts in nests.items() if len(parts) == 1}
         self.in_parts = nests.keys() - self.nests.keys()
         self.readers: dict[SSAValue, dict[NestOp, None]] = {}
@@ -340,19 +315,22 @@ class Fusion:
     def try_join(self, op: NestOp) -> bool:
         tensor = op.outputs[0]
         why_not = self.reason_against(op, tensor)
-        if LOG.isEnabledFor(logging.DEBUG):
-            where = describe_location(op.location) or "unknown"
-            LOG.debug("%s at %s: %s", tensor.type, where, why_not or "fused into its readers")
         if why_not is not None:
+            LOG.debug("not fused %s into its readers: %s", self.labels[op], why_not)
             return False
         made = definition(op, self.nests[op])
         assert made is not None
-        for reader in self.readers.pop(tensor):
+        readers = self.readers.pop(tensor)
+        saved = self.policy.saved(tensor, made, [self.nests[reader] for reader in readers])
+        if LOG.isEnabledFor(logging.DEBUG):
+            names = ", ".join(str(self.labels[reader]) for reader in readers)
+            LOG.debug("fused %s into %s: saves %s bytes", self.labels[op], names, f"{saved:,}")
+        for load in self.loads(op):
+            self.readers[load.source].pop(op, None)
+        for reader in readers:
             self.nests[reader] = join(made, tensor, self.nests[reader], self.scalars)
             self.changed[reader] = None
             self.note_reads(reader)
-        for readers in self.readers.values():
-            readers.pop(op, None)
         del self.nests[op]
         self.changed.pop(op, None)
         return True
@@ -387,7 +365,7 @@ class Fusion:
 def fuse_block(function: func.FuncOp, launch_bytes: int) -> None:
     hints = {s.symbol.data: s.hint.data for s in symbols(function)}
     scalars = Scalars(dict(symbol_ranges(function)))
-    fusion = Fusion(function.body.block, scalars, Policy(hints, launch_bytes))
+    fusion = Fusion(function.body.block, scalars, Policy(Traffic(hints), launch_bytes))
     fusion.run()
 
 

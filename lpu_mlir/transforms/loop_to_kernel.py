@@ -90,12 +90,26 @@ class KernelLowering:
         return [make_part(nest, outs, scalars) for nest in named]
 
     def phases(self, parts: Sequence[Part]) -> list[list[tuple[Nest, Plan]]]:
-        """Plans for the parts in one phase, for channels keep their place for the whole of it; in
-        a phase for each where they do not fit together."""
-        plans = make_plans(parts, self.target, self.hints())
-        if plans is not None:
-            return [[(part.nest, plan) for part, plan in zip(parts, plans, strict=True)]]
-        return [phase for part in parts for phase in self.phases([part])]
+        """Plans for the parts, in one phase if SRAM has room for the tiles of all; a channel keeps
+        its place for a whole phase."""
+        groups = [list(parts)] if self.plans(parts) is not None else self.share_out(parts)
+        planned = [(group, self.plans(group) or ()) for group in groups]
+        return [
+            [(part.nest, plan) for part, plan in zip(group, plans, strict=True)]
+            for group, plans in planned
+        ]
+
+    def share_out(self, parts: Sequence[Part]) -> list[list[Part]]:
+        """The parts in groups that have room in SRAM; a part alone takes what there is."""
+        groups: list[list[Part]] = [[parts[0]]]
+        for part in parts[1:]:
+            if self.plans([*groups[-1], part]) is None:
+                groups.append([])
+            groups[-1].append(part)
+        return groups
+
+    def plans(self, parts: Sequence[Part]) -> list[Plan] | None:
+        return make_plans(parts, self.target, self.hints())
 
     def launch(self, op: NestOp, kernel: lpu_kernel.KernelOp, arguments: KernelArguments) -> None:
         views: list[SSAValue] = []

@@ -46,10 +46,18 @@ LAYOUTS = {
 
 
 class Pool:
-    """What a statement may use: names with their eager values so far."""
+    """What a statement may use: names with their eager values so far.
+
+    Every second operand is `hub`, if there is one and it fits: so values get several readers.
+    """
 
     def __init__(self, draw: Draw, shadow: Shadow):
         self.draw, self.shadow = draw, shadow
+        self.hub: str | None = None
+
+    def choose_hub(self) -> None:
+        if self.of(False, False, True):
+            self.hub = self.of(None, *self.shadow.values)
 
     def tensor(self, name: str) -> Tensor:
         return self.shadow.values[name].value
@@ -63,6 +71,8 @@ class Pool:
         ]
         if not names:
             raise Rejected("no operand")
+        if self.hub in names and self.of(False, True):
+            return self.hub
         return self.draw(st.sampled_from([*names, *names[-2:]]))
 
     def partner(self, name: str, good: Callable[[Tensor], bool] = lambda t: True) -> str:
@@ -367,19 +377,21 @@ def composite(p: Pool) -> Drawn:
         f"torch.softmax({score}, -2)",
     )
     first, second = (f"{x}.tensor_split(2, -1)[{i}]" for i in (0, 1))
-    text = p.of(
-        f"{weights} @ {keys}",
-        f"{weights} @ {keys}",
+    attention = (
         f"{weights} @ {keys}",
         f"F.scaled_dot_product_attention({x}, {keys}, {keys}, {below})",
         f"F.scaled_dot_product_attention({x}, {y}, {y}, is_causal=True)",
+    )
+    # In half precision eager rounds each step of these.
+    others = (
         f"({x} - {x}.amax(-1, True)).exp() / ({x} - {x}.amax(-1, True)).exp().sum(-1, True)",
         f"{x} * torch.rsqrt({x}.pow(2).mean(-1, keepdim=True) + 1e-6) * {y}[..., 0, :]",
         f"{x} * {y}[..., :1, :] + torch.cat([-{second}, {first}], -1) * {y}[..., :1, :]",
         f"0.5 * {x} * (1 + torch.erf({x} * 0.5**0.5)) + {x} * torch.sigmoid(1.702 * {x})",
         f"F.gelu({x}, approximate='tanh')",
     )
-    return text, [x, y], "stepwise"
+    text = p.of(*attention, *(others if a.dtype.itemsize > 2 else ()))
+    return text, [x, y], "approximate"
 
 
 def indexed(p: Pool) -> Drawn:
@@ -504,6 +516,7 @@ def programs(draw: Draw, most: int = 12) -> Program:
     pool = Pool(draw, shadow)
     statements: list[Statement] = []
     for position in range(draw(st.integers(2, most))):
+        pool.choose_hub()
         try:
             text, operands, kind = draw(st.sampled_from(STATEMENTS))(pool)
             statement = Statement(f"v{position}", text, tuple(dict.fromkeys(operands)), kind)
@@ -517,7 +530,7 @@ def programs(draw: Draw, most: int = 12) -> Program:
     used = {name for statement in statements for name in statement.operands}
     unread = [name for name in shadow.values if name not in used and name not in dict(given)]
     names = st.sampled_from(tuple(shadow.values))
-    outputs = [*unread, *draw(st.lists(names, min_size=not unread, max_size=2))]
+    outputs = [*unread, *draw(st.lists(names, min_size=not unread, max_size=4))]
     return Program(given, tuple(statements), tuple(outputs), tuple(sizes), dynamic, made.target)
 
 

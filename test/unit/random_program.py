@@ -186,8 +186,7 @@ class Shadow:
         if statement.kind == "cancelling":
             error = error + _only(operands).abs() * accurate * LIBRARY
         if statement.kind == "stepwise":
-            parts = _only(operands).nan_to_num(0.0, 0.0, 0.0).abs()
-            error = error + (parts.max() if parts.numel() else 0.0) * own * 2
+            error = error + _largest(operands) * own * 2
         disturbed = {
             name: self._disturbed(o, accurate if rounded else 0.0) for name, o in operands.items()
         }
@@ -214,6 +213,12 @@ class Shadow:
 def _only(operands: Mapping[str, Value]) -> Tensor:
     [operand] = operands.values()
     return operand.value.double()
+
+
+def _largest(operands: Mapping[str, Value]) -> float:
+    """The largest finite absolute value of all operands."""
+    tensors = [o.value.double().nan_to_num(0.0, 0.0, 0.0).abs() for o in operands.values()]
+    return max((float(tensor.max()) for tensor in tensors if tensor.numel()), default=0.0)
 
 
 def _copied(value: Any) -> Any:

@@ -163,3 +163,16 @@ func.func @columns_in_tiles(%q: tensor<3x8xf32>, %k: tensor<90x8xf32>, %v: tenso
   }
   func.return %0 : tensor<3x?xf32, #lpu.shape<[3, d]>>
 }
+
+// -----
+
+// One key for all positions: the scores do not differ along them.
+// approximate
+func.func @one_key(%q: tensor<3x8xf32>, %k: tensor<1x8xf32>, %v: tensor<9x6xf32>) -> (tensor<3x6xf32>) {
+  %0 = lpu_graph.broadcast %k : tensor<1x8xf32> -> tensor<9x8xf32>
+  %1 = lpu_graph.attention %q, %0, %v : tensor<3x8xf32>, tensor<9x8xf32>, tensor<9x6xf32>, () -> tensor<3x6xf32> {
+  ^bb0(%s: tensor<f32>):
+    lpu_graph.yield %s : tensor<f32>
+  }
+  func.return %1 : tensor<3x6xf32>
+}
