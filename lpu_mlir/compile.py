@@ -121,9 +121,9 @@ def compile_function(
 ) -> Callable[..., Any]:
     """torch.compile, though Dynamo may have compiled `fn` for the same backend before."""
 
-    def anew(*graph: Any, **options: Any) -> Callable[..., Any]:
-        """A function of its own, so that Dynamo finds nothing in its cache."""
+    def lpu_mlir(*graph: Any, **options: Any) -> Callable[..., Any]:
+        """A function of its own, so that Dynamo's cache has nothing for it; errors name it."""
         return backend(*graph, **options)
 
     make = cast("Callable[..., Any]", torch.compile)  # pyright: ignore[reportUnknownMemberType]
-    return make(fn, backend=anew, **compile_options)
+    return make(fn, backend=lpu_mlir, **compile_options)

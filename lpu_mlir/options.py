@@ -15,6 +15,9 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 """Options that are one of a few words."""
 
+ACCEPTED: Mapping[str, tuple[str, ...]] = {"float": ("float", "int")}
+"""For options of a type that takes others, too: the types of their values."""
+
 MODES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     # Its aim, little work between kernels, is met by every mode: there is one call per graph.
@@ -53,14 +56,15 @@ class Options:
     """Verify the IR after every stage of the pipeline: slow, for finding bugs in the compiler."""
 
     tolerance: float = 1.0
-    """How much "compare" allows, in multiples of PyTorch's tolerances for each dtype."""
+    """How much "compare" allows, in multiples of PyTorch's tolerances for each dtype;
+    a number of 0 or more, which may be an int."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value: Any = getattr(self, field.name)
             default: Any = field.default
-            if type(value) is not type(default):
-                kind = type(default).__name__
+            kind = type(default).__name__
+            if type(value).__name__ not in ACCEPTED.get(kind, (kind,)):
                 raise TypeError(f"option '{field.name}' of lpu_mlir must be {kind}, got {value!r}")
             allowed = CHOICES.get(field.name, (value,))
             if value not in allowed:
@@ -68,6 +72,10 @@ class Options:
                     f"option '{field.name}' of lpu_mlir is {value!r}, "
                     f"expected one of {', '.join(map(repr, allowed))}"
                 )
+        if not self.tolerance >= 0:
+            raise ValueError(
+                f"option 'tolerance' of lpu_mlir is {self.tolerance!r}, expected 0 or more"
+            )
 
 
 def make_options(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:

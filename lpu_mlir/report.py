@@ -30,6 +30,8 @@ _OPEN: ContextVar[Report | None] = ContextVar("open report", default=None)
 
 HOST = logger("host")
 
+NO_GRAPH = "no graph was compiled or run: Dynamo left it all to eager PyTorch"
+
 MOST_KERNELS = 16
 """How many rows the table of kernels has when a report is printed."""
 
@@ -95,7 +97,8 @@ class CompiledGraph:
     def __str__(self) -> str:
         host = sum(fallback.count for fallback in self.fallbacks)
         took = ", ".join(f"{name} {seconds:.3f}" for name, seconds in self.seconds.items())
-        return f"{self.native_ops} operators native, {host} on the host; seconds: {took}"
+        native = plural(self.native_ops, "operator")
+        return f"{native} native, {host} on the host; seconds: {took}"
 
     def prepared(self, seconds: float) -> None:
         self.seconds["prepare"] = seconds
@@ -335,19 +338,19 @@ class Report:
 
     def __repr__(self) -> str:
         launches = sum(kernel.launches for kernel in self.kernels)
-        return f"<Report: {_plural(len(self.graphs), 'graph')}, {launches} launches>"
+        return f"<Report: {plural(len(self.graphs), 'graph')}, {launches} launches>"
 
     def __str__(self) -> str:
         host = sum(fallback.count for fallback in self.fallbacks)
         if not self.graphs:
-            return "no graph was compiled or run: Dynamo left it all to eager PyTorch"
+            return NO_GRAPH
         lines = [
-            f"{_plural(len(self.graphs), 'graph')}, "
-            f"{_plural(sum(self.graph_breaks.values()), 'graph break')}, "
-            f"{self.native_ops} operators native, {host} on the host",
+            f"{plural(len(self.graphs), 'graph')}, "
+            f"{plural(sum(self.graph_breaks.values()), 'graph break')}, "
+            f"{plural(self.native_ops, 'operator')} native, {host} on the host",
             *(f"  break: {_headline(why)} ({n}x)" for why, n in self.graph_breaks.items()),
             *(f"  host: {_describe_fallback(f)}" for f in self.fallbacks),
-            f"{_plural(sum(k.launches for k in self.kernels), 'kernel launch', 'es')}, "
+            f"{plural(sum(k.launches for k in self.kernels), 'kernel launch', 'es')}, "
             f"{self.dram_bytes:,} bytes of DRAM traffic, "
             f"{self.peak_bytes:,} bytes of intermediates at most",
             *_kernel_table(self.kernels),
@@ -361,15 +364,16 @@ class Report:
         if not times and not self.kept_bytes:
             return []
         moved = sum(k.dram_read + k.dram_written for k in kernels)
-        launches = _plural(sum(k.launches for k in kernels), "kernel launch", "es")
+        launches = plural(sum(k.launches for k in kernels), "kernel launch", "es")
         return [
-            f"frozen: {self.kept_bytes:,} bytes kept, computed {_plural(times, 'time')} meanwhile: "
+            f"frozen: {self.kept_bytes:,} bytes kept, computed {plural(times, 'time')} meanwhile: "
             f"{launches}, {moved:,} bytes of DRAM traffic",
             *_kernel_table(kernels),
         ]
 
 
-def _plural(count: int, noun: str, ending: str = "s") -> str:
+def plural(count: int, noun: str, ending: str = "s") -> str:
+    """The number and the noun: `1 graph`, `2 graphs`."""
     return f"{count} {noun}{'' if count == 1 else ending}"
 
 

@@ -31,7 +31,7 @@ from lpu_mlir.debug.precise import in_float64, is_rounding
 from lpu_mlir.frontend.nodes import described, source_of, with_effects
 from lpu_mlir.frontend.outputs import storage_base
 from lpu_mlir.options import Options, make_options
-from lpu_mlir.report import unreported
+from lpu_mlir.report import NO_GRAPH, plural, unreported
 
 aten = torch.ops.aten
 
@@ -91,8 +91,8 @@ class Comparison:
 
     @property
     def ok(self) -> bool:
-        """Whether the compiled function gave what eager does."""
-        return not self.differences
+        """Whether graphs were compared, and gave what eager does."""
+        return self.calls > 0 and not self.differences
 
     @property
     def first(self) -> Difference | None:
@@ -109,13 +109,17 @@ class Comparison:
         return json.dumps({"ok": self.ok, **asdict(self)}, indent=2)
 
     def __str__(self) -> str:
-        calls = f"{self.calls} graph call{'s' if self.calls != 1 else ''} compared with eager: "
+        if not self.calls:
+            return f"nothing was compared: {NO_GRAPH}"
+        calls = f"{plural(self.calls, 'graph call')} compared with eager: "
         if self.first is None:
             return calls + "all results agree"
-        more = len(self.differences) - MOST_SHOWN
+        count = len(self.differences)
+        differ = "1 value differs" if count == 1 else f"{count} values differ, first"
+        more = count - MOST_SHOWN
         return "\n".join(
             [
-                f"{calls}{len(self.differences)} values differ, first",
+                f"{calls}{differ}",
                 *map(str, self.differences[:MOST_SHOWN]),
                 *([f"and {more} more"] if more > 0 else []),
             ]
@@ -217,7 +221,9 @@ class Tester:
                 return list(found)
             node = next(n for n in part.gm.graph.nodes if n.name == first.node)
             first = replace(first, alone=self._alone(part, node))
-            return [first, *(everything[1:] or (d for d in found if d.node != first.node))]
+            # An exception of the whole graph, which has no place, is that of the first.
+            others = [d for d in found if d.node != first.node and not d.distance.raised]
+            return [first, *(everything[1:] or others)]
 
     def _shortest(self, part: Part, found: Difference) -> Difference | None:
         """The difference of the shortest beginning of the graph that has one, by bisection."""

@@ -27,7 +27,7 @@ from lpu_mlir.debug.parts import (
     source_call,
 )
 from lpu_mlir.debug.repro import Minified, write_files
-from lpu_mlir.report import unreported
+from lpu_mlir.report import NO_GRAPH, unreported
 
 
 def minify(
@@ -47,12 +47,16 @@ def minify(
 
     def run(*args: Any, **kwargs: Any) -> Minified:
         failures: list[tuple[Tester, Part, Sequence[Difference]]] = []
+        calls = count()
 
         def tell(tester: Tester, part: Part, found: Sequence[Difference]) -> None:
+            next(calls)
             if found and not failures:
                 failures.append((tester, part, found))
 
         watch(fn, tell, compiler, **compile_options)(*args, **kwargs)
+        if not next(calls):
+            raise ValueError(f"nothing to minify: {NO_GRAPH}")
         if not failures:
             raise ValueError("nothing to minify: all graphs give what eager PyTorch gives")
         with unreported(), random_numbers_kept():

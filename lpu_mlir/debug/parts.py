@@ -6,7 +6,7 @@ import operator
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
@@ -41,7 +41,12 @@ class Part:
 
 
 class _Eager(fx.Interpreter):
-    """Runs a graph as PyTorch does and keeps the values of some nodes."""
+    """Runs a graph as PyTorch does and keeps the values of some nodes.
+
+    Some operators give another dtype in eager than the graph says: `native_layer_norm` of bfloat16
+    with float32 weights has its statistics in float32, and in bfloat16 by the graph.  A program has
+    to keep to the graph, as do the graphs that go on from there, so such values are converted.
+    """
 
     def __init__(self, gm: fx.GraphModule, kept: Collection[fx.Node]):
         super().__init__(gm)
@@ -49,10 +54,20 @@ class _Eager(fx.Interpreter):
         self.values: dict[fx.Node, Any] = {}
 
     def run_node(self, n: fx.Node) -> Any:
-        value = super().run_node(n)
+        value = as_described(super().run_node(n), n.meta.get("val"))
         if n in self.kept:
             self.values[n] = value
         return value
+
+
+def as_described(value: Any, described: Any) -> Any:
+    """A node's value in the dtypes that the graph says; of several results, each."""
+    if isinstance(value, list | tuple) and isinstance(described, list | tuple):
+        values, types = cast("Sequence[Any]", value), cast("Sequence[Any]", described)
+        return tuple(map(as_described, values, types))
+    if isinstance(value, Tensor) and isinstance(described, Tensor):
+        return value.to(described.dtype)
+    return cast("Any", value)
 
 
 def run_eager(

@@ -76,7 +76,7 @@ def is_rounding(actual: Any, expected: Any, precise: Any, tolerance: float) -> b
         return False
     if not actual.shape == expected.shape == precise.shape or actual.dtype != expected.dtype:
         return False
-    a, e = actual.to(torch.float64), expected.to(torch.float64)
+    a, e = (value.detach().to(torch.float64) for value in (actual, expected))
     finite = torch.isfinite(a) & torch.isfinite(e) & torch.isfinite(precise)
     if not torch.equal(a[~finite].nan_to_num(), e[~finite].nan_to_num()) or not finite.any():
         return False

@@ -19,7 +19,7 @@ from lpu_mlir.debug.compare import Difference, Tester
 from lpu_mlir.debug.inputs import save
 from lpu_mlir.debug.parts import Part, copy_inputs, is_getitem, run_eager, written_inputs
 from lpu_mlir.options import Options
-from lpu_mlir.report import Report
+from lpu_mlir.report import Report, plural
 from lpu_mlir.runtime.executable import Signature
 from lpu_mlir.tools import lpu_run
 
@@ -88,10 +88,9 @@ class Minified:
         files = [f"python {self.script}"]
         if self.module is not None:
             files.append(f"{run_line(self.module)}")
-        plural = "s" if self.operators != 1 else ""
         return "\n".join(
             [
-                f"{self.operators} operator{plural} of the graph left:",
+                f"{plural(self.operators, 'operator')} of the graph left:",
                 str(self.failure),
                 "to repeat:" if self.verified else "files that do not repeat it:",
                 *(f"  {file}" for file in files),

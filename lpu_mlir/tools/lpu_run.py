@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import DiagnosticException, ParseError
@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from lpu_mlir.debug.inputs import generate, load
 from lpu_mlir.debug.measure import distance
 from lpu_mlir.frontend.importer import ImportedGraph, TensorInput
+from lpu_mlir.frontend.outputs import OUTPUTS, index_attr
 from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.model.target import TARGETS, Target, get_target
 from lpu_mlir.pipeline import PipelineError, make_context, run_stages, stages
@@ -25,14 +26,24 @@ from lpu_mlir.runtime.program import Program, Symbols, numbers
 
 
 def parse(path: Path) -> ImportedGraph:
-    """The function @main of a file, with `lpu.outputs`, as the frontend makes it."""
+    """The function @main of a file, as the frontend makes it.
+
+    Without `lpu.outputs` each result of the function is an output.
+    """
     module = Parser(make_context(), path.read_text(), str(path)).parse_module()
     module.verify()
     for op in module.ops:
         if isinstance(op, FuncOp) and op.sym_name.data == "main":
+            op.attributes.setdefault(OUTPUTS, _each_result(op))
             count = len(op.function_type.inputs)
             return ImportedGraph(module, op, tuple(map(TensorInput, range(count))), ())
     raise ValueError(f"{path}: no function @main")
+
+
+def _each_result(function: FuncOp) -> ArrayAttr[DictionaryAttr]:
+    kind = StringAttr("result")
+    indices = map(index_attr, range(len(function.function_type.outputs)))
+    return ArrayAttr([DictionaryAttr({"kind": kind, "index": index}) for index in indices])
 
 
 def compile_module(module: ModuleOp, target: Target) -> Program:

@@ -44,6 +44,9 @@ def test_every_choice_is_an_option_and_accepted():
         ({"seed": True}, TypeError, "'seed' of lpu_mlir must be int, got True"),
         ({"seed": 1.0}, TypeError, "must be int, got 1.0"),
         ({"verify": 0}, TypeError, "'verify' of lpu_mlir must be bool, got 0"),
+        ({"tolerance": True}, TypeError, "'tolerance' of lpu_mlir must be float, got True"),
+        ({"tolerance": -1}, ValueError, "'tolerance' of lpu_mlir is -1, expected 0 or more"),
+        ({"tolerance": float("nan")}, ValueError, "is nan, expected 0 or more"),
         ({"fallback": "eager"}, ValueError, "is 'eager', expected one of 'host', 'error'"),
         ({"target": "tpu"}, ValueError, "expected one of 'bertha', 'tiny'"),
     ],
@@ -51,6 +54,11 @@ def test_every_choice_is_an_option_and_accepted():
 def test_wrong_options(options: dict[str, object], error: type[Exception], message: str):
     with pytest.raises(error, match=message):
         make_options(options=options)
+
+
+def test_tolerance_is_any_number():
+    assert make_options(options={"tolerance": 2}).tolerance == 2
+    assert make_options(options={"tolerance": 0}).tolerance == 0
 
 
 def test_unknown_mode():

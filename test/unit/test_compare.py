@@ -2,10 +2,12 @@
 
 import inspect
 import json
+import warnings
 
 import pytest
 import torch
 from broken import aten, broken_compiler, compiler_with, failing_compiler
+from torch._dynamo.exc import BackendCompilerFailed
 
 import lpu_mlir
 from lpu_mlir.compile import compile_fx
@@ -280,3 +282,48 @@ def test_distance_in_kind():
     )
     assert str(distance(2, 3)) == "2 instead of 3"
     assert distance(torch.tensor([1.0]), torch.tensor([torch.nan])).nans == 1
+
+
+def test_nothing_compiled_is_not_right():
+    comparison = lpu_mlir.compare(lambda x: x)(X)
+    assert comparison.calls == 0
+    assert comparison.first is None
+    assert not comparison.ok
+    assert not json.loads(comparison.to_json())["ok"]
+    assert str(comparison).startswith("nothing was compared: no graph was compiled or run")
+
+
+def test_eager_in_another_dtype_than_the_graph_says():
+    def step(norm, x):
+        norm(x).square().sum().backward()
+
+    x = X.bfloat16().requires_grad_()
+    statistics = torch.native_layer_norm(x, (4,), torch.ones(4), torch.zeros(4), 1e-5)[1:]
+    assert [value.dtype for value in statistics] == [torch.float32, torch.float32]
+    comparison = lpu_mlir.compare(step)(torch.nn.LayerNorm(4), x)
+    assert comparison.calls == 2
+    assert comparison.ok, comparison
+
+
+def test_an_exception_is_reported_where_it_comes_from_only():
+    def function(x):
+        return torch.softmax(torch.sigmoid(x) * 2, -1), x + 1
+
+    comparison = lpu_mlir.compare(function, compiler=failing_compiler)(X)
+    assert [d.operator for d in comparison.differences] == ["aten.sigmoid.default"]
+    assert str(comparison).startswith(
+        "1 graph call compared with eager: 1 value differs\naten.sigmoid.default("
+    )
+
+
+def test_errors_name_the_backend():
+    with pytest.raises(BackendCompilerFailed, match="backend='lpu_mlir' raised") as caught:
+        lpu_mlir.explain(lambda x: x.topk(1), options={"fallback": "error"})(X)
+    assert isinstance(caught.value.inner_exception, lpu_mlir.Unsupported)
+
+
+def test_parameters_are_rounded_without_a_warning():
+    expected = torch.ones(2, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        is_rounding(torch.ones(2, requires_grad=True), expected, torch.ones(2).double(), 1.0)

@@ -190,6 +190,20 @@ def test_lpu_run_prints_what_a_function_gives(tmp_path, capsys):
     assert capsys.readouterr().out == f"output0 = {expected}\n"
 
 
+def test_lpu_run_without_a_description_of_the_outputs(tmp_path, capsys):
+    path = tmp_path / "both.mlir"
+    path.write_text("""
+func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  %0 = lpu_graph.pointwise "neg"(%x) : tensor<3xf32> -> tensor<3xf32>
+  %1 = lpu_graph.pointwise "abs"(%x) : tensor<3xf32> -> tensor<3xf32>
+  func.return %0, %1 : tensor<3xf32>, tensor<3xf32>
+}
+""")
+    assert lpu_run.main([str(path)]) == 0
+    x = generate(torch.float32, (3,), (1,), seed=0)
+    assert capsys.readouterr().out == f"output0 = {x.neg()}\noutput1 = {x.abs()}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -203,3 +217,8 @@ def test_lpu_run_says_what_is_wrong(tmp_path, capsys, text, message):
     path.write_text(text)
     assert lpu_run.main([str(path)]) == 1
     assert re.search(message, capsys.readouterr().err, re.I)
+
+
+def test_nothing_compiled_is_nothing_to_minify(tmp_path):
+    with pytest.raises(ValueError, match="no graph was compiled or run"):
+        lpu_mlir.minify(lambda x: x, tmp_path)(X)

@@ -124,3 +124,8 @@ def test_a_branch_on_data_is_a_break():
     report = lpu_mlir.explain(branching)(torch.ones(3))
     assert len(report.graphs) == 2
     assert sum(report.graph_breaks.values()) == 1
+
+
+def test_one_is_singular():
+    report = lpu_mlir.explain(lambda x: x + 1)(torch.ones(2))
+    assert "1 graph, 0 graph breaks, 1 operator native, 0 on the host" in str(report)
