@@ -31,6 +31,7 @@ from xdsl.traits import is_side_effect_free
 
 from lpu_mlir.dialects.expr import Expr, nonnegative, product
 from lpu_mlir.dialects.lpu import (
+    FROZEN,
     SYMBOLS,
     HostCallOp,
     element_type,
@@ -38,7 +39,7 @@ from lpu_mlir.dialects.lpu import (
     tensor_type,
 )
 from lpu_mlir.dialects.lpu_graph import WriteBackOp
-from lpu_mlir.frontend import symfloat, views
+from lpu_mlir.frontend import frozen, symfloat, views
 from lpu_mlir.frontend.arguments import RELATIONS, Comparison, encode_arguments
 from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, dtype_of
 from lpu_mlir.frontend.errors import WAY_OUT, NotNative, Unsupported
@@ -180,6 +181,7 @@ class _Importer:
     def _finish(
         self, name: str, inputs: tuple[Input, ...], outputs: Sequence[Any]
     ) -> ImportedGraph:
+        self._mark_frozen()
         for target, value in self.written.items():
             self.block.add_op(WriteBackOp(value, self.block.args[self.arguments[target]]))
         writer = OutputWriter(self.environment, self.arguments, self.b, self.symbols.extents)
@@ -196,6 +198,13 @@ class _Importer:
         func.attributes[SYMBOLS] = ArrayAttr(list(self.symbols.declared.values()))
         func.attributes[OUTPUTS] = described
         return ImportedGraph(ModuleOp([func]), func, inputs, tuple(self.constants))
+
+    def _mark_frozen(self) -> None:
+        """What the graph writes to, such as a cache, may be other at the next call."""
+        for node, index in self.arguments.items():
+            if frozen.is_marked(node) and node not in self.written:
+                attrs = self.argument_attrs[index].data
+                self.argument_attrs[index] = DictionaryAttr({**attrs, FROZEN: UnitAttr()})
 
     # --- inputs -----------------------------------------------------------------------------
     def _placeholder(self, node: fx.Node) -> Input:
