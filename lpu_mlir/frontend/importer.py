@@ -34,6 +34,7 @@ from lpu_mlir.dialects.lpu import (
     FROZEN,
     SYMBOLS,
     HostCallOp,
+    IntsAttr,
     element_type,
     extents,
     tensor_type,
@@ -48,6 +49,7 @@ from lpu_mlir.frontend.nodes import (
     counts_in_storage,
     described,
     flattened,
+    is_random,
     is_token,
     locate,
     source_of,
@@ -75,6 +77,9 @@ BINDS = "lpu.binds"
 """Attribute of a host call: names of the symbols that its integer results bind, in order."""
 STORAGE = "lpu.storage"
 """Attribute of a host call that finds its operand in the operand's own storage, as PyTorch does."""
+ORDERS = "lpu.orders"
+"""Attribute of a host call that draws random numbers, which it does in the order of memory: for
+each operand its dims as eager has them there, from the outermost to the innermost."""
 
 
 @dataclass(frozen=True)
@@ -399,6 +404,8 @@ class _Importer:
         op = HostCallOp(name, operands, arguments, reason, types)
         if whole:
             op.attributes[STORAGE] = UnitAttr()
+        if is_random(target):
+            op.attributes[ORDERS] = self._orders(node, operands)
         if binds:
             op.attributes[BINDS] = ArrayAttr([StringAttr(str(symbol)) for symbol in binds])
         op.location = self.b.location
@@ -411,6 +418,18 @@ class _Importer:
             for v in flattened(val)
         ]
         return tuple(values) if isinstance(val, list | tuple) else values[0] if values else None
+
+    def _orders(self, node: fx.Node, operands: Sequence[SSAValue]) -> ArrayAttr:
+        orders: dict[SSAValue, Sequence[int] | None] = {}
+        for source in node.all_input_nodes:
+            val = source.meta.get("val")
+            if isinstance(val, torch.Tensor):
+                shape, strides = (self.symbols.extents(v) for v in (val.shape, val.stride()))
+                order = dense_order(shape, strides, self.symbols.ranges)
+                orders[self.environment[source]] = order
+        rows = [range(len(extents(operand.type))) for operand in operands]
+        pairs = zip(operands, rows, strict=True)
+        return ArrayAttr([IntsAttr.of(orders.get(operand) or row) for operand, row in pairs])
 
     def _is_whole(self, node: fx.Node, value: Any) -> bool:
         """Whether an operand comes with its storage, being an argument; any other must be dense."""
