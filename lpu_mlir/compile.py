@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from lpu_mlir.frontend import import_graph
@@ -52,6 +53,7 @@ def compile_captured(
         bw_compiler=plain,
         inference_compiler=plain,
         decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
     )
     return make(gm, example_inputs)

@@ -305,19 +305,6 @@ def im2col(
     return b.reshape(b.transpose(windows, order), b.shape)
 
 
-def unfold(b: GraphBuilder, x: SSAValue, dim: int, size: Extent, step: Extent) -> SSAValue:
-    """Windows along one dim, which stays in its place; their elements come last."""
-    if not rank(x):
-        return b.reshape(x, b.shape)
-    dim %= rank(x)
-    others = [d for d in range(rank(x)) if d != dim]
-    last = b.transpose(x, [*others, dim])
-    windows = b.windows(last, [b.shape[dim]], [b.shape[-1]], fixed([step], 1), [1])
-    back = list(range(len(others)))
-    back.insert(dim, len(others))
-    return b.transpose(windows, [*back, rank(x)])
-
-
 # --- adaptive -----------------------------------------------------------------------------------
 
 
@@ -439,7 +426,6 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.max_pool2d_with_indices_backward.default: partial(max_pool_backward, 2),
     aten.max_pool3d_with_indices_backward.default: partial(max_pool_backward, 3),
     aten.im2col.default: im2col,
-    aten.unfold.default: unfold,
     aten._adaptive_avg_pool2d.default: partial(adaptive_avg_pool, 2),
     aten._adaptive_avg_pool3d.default: partial(adaptive_avg_pool, 3),
     aten._adaptive_avg_pool2d_backward.default: partial(adaptive_avg_pool_backward, 2),

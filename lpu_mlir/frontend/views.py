@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
 from lpu_mlir.dialects.lpu import Extent
 from lpu_mlir.frontend.builder import GraphBuilder, Operand, Tensors, rank, shape_of
+from lpu_mlir.frontend.errors import NotNative
 
 aten = torch.ops.aten
 prims = torch.ops.prims
@@ -227,6 +228,21 @@ def _rolled(b: GraphBuilder, x: SSAValue, shift: Expr, dim: int) -> SSAValue:
     return b.reshape(b.concat(ends, dim), shape_of(x))
 
 
+def unfold(b: GraphBuilder, x: SSAValue, dim: int, size: Extent, step: Extent) -> SSAValue:
+    """Windows along one dim, which stays in its place; their elements come last."""
+    if not rank(x):
+        return b.reshape(x, b.shape)
+    if not isinstance(step, int):
+        raise NotNative("windows with a step that is known only when it runs")
+    dim %= rank(x)
+    others = [d for d in range(rank(x)) if d != dim]
+    last = b.transpose(x, [*others, dim])
+    windows = b.windows(last, [b.shape[dim]], [b.shape[-1]], [step], [1])
+    back = list(range(len(others)))
+    back.insert(dim, len(others))
+    return b.transpose(windows, [*back, rank(x)])
+
+
 HANDLERS: Mapping[Any, Handler] = {
     **{
         overload: reshaped
@@ -264,6 +280,7 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.unbind.int: unbind,
     aten.flip.default: flip,
     aten.diagonal.default: diagonal,
+    aten.unfold.default: unfold,
     aten.cat.default: cat,
     aten.stack.default: stack,
     aten.constant_pad_nd.default: constant_pad_nd,

@@ -131,7 +131,7 @@ def test_step_writes_one_slice_in_place(llama: Compiled):
 
 def test_step_launches_few_kernels(llama: Compiled):
     step = llama.warm_up.graphs[1]
-    assert sum(kernel.launches for kernel in step.kernels) // step.runs <= 12 * 2 + 4
+    assert sum(kernel.launches for kernel in step.kernels) // step.runs <= 6 * 2 + 4
 
 
 def answers(
@@ -155,8 +155,8 @@ def test_smollm2_answers_as_eager(layers: int):
     assert [graph.runs for graph in report.graphs] == [1, 3]
     assert report.fallbacks == []
     step = report.graphs[1]
-    assert sum(kernel.launches for kernel in step.kernels) // 3 <= 12 * layers + 4
+    assert sum(kernel.launches for kernel in step.kernels) // 3 <= 6 * layers + 4
     weights = sum(p.nbytes for p in model.parameters())
-    assert sum(kernel.dram_read for kernel in step.kernels) // 3 <= 1.05 * weights
+    assert sum(kernel.dram_read for kernel in step.kernels) // 3 <= 1.01 * weights
     if layers == 30:
         assert tokenizer.decode(ours).startswith(" Paris")

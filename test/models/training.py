@@ -12,7 +12,6 @@ from catalogue import FAMILIES, Inputs, gpt2
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-STEPS = 5
 EPSILON = 1e-3
 """Of AdamW: what a gradient must exceed to be taken for more than rounding.  The gradient of a
 bias before a batch norm, or of a key's bias, is 0 but for rounding, which AdamW would otherwise
@@ -29,6 +28,7 @@ class Training:
     """Mixed precision with bf16."""
     checkpointing: bool = False
     compiled_optimiser: bool = False
+    steps: int = 5
     relative: float = 1e-4
     absolute: float = 1e-5
     """Of gradients, buffers and parameters; the absolute one is a part of the largest element."""
@@ -70,7 +70,7 @@ def train(training: Training, model: nn.Module, inputs: Inputs, backend: str | N
     torch.manual_seed(3)
     losses: list[float] = []
     gradients: dict[str, Tensor] = {}
-    for _ in range(STEPS):
+    for _ in range(training.steps):
         optimiser.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=training.autocast):
             loss = loss_of(forward(**inputs))
@@ -123,7 +123,8 @@ TRAININGS: Mapping[str, Training] = {
     "llama_autocast": Training("llama", autocast=True, **HALF),
     "vit": Training("vit"),
     "resnet": Training("resnet"),
-    "unet": Training("unet"),
+    # Its many ReLUs and maxima may fall the other way by rounding, after which steps differ.
+    "unet": Training("unet", steps=2),
     "mlp_batch_norm": Training("mlp_batch_norm"),
     "mlp_batch_norm_compiled_optimiser": Training("mlp_batch_norm", compiled_optimiser=True),
 }

@@ -143,6 +143,19 @@ def test_result_whose_elements_overlap():
     torch.testing.assert_close(run(x), function(x), check_stride=False)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_window_over_a_result_is_a_view_of_it(dynamic: bool):
+    torch._dynamo.reset()
+
+    def function(x: Tensor) -> Tensor:
+        return torch.exp(x).unfold(0, 3, 1)
+
+    x = torch.randn(8, 2)
+    result = torch.compile(function, backend="lpu_mlir", dynamic=dynamic)(x)
+    torch.testing.assert_close(result, function(x))
+    assert result.untyped_storage().nbytes() == 8 * 2 * 4
+
+
 def test_only_views_need_no_backend_or_are_right():
     x = torch.randn(4, 6)
     run, _ = compiled(only_views)
