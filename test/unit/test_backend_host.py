@@ -212,3 +212,18 @@ def test_the_largest_of_a_number_of_elements_that_depends_on_data():
         assert compiled(torch.tensor([0.0, 1.0, 1.0, 0.0])) == 2
         with pytest.raises(RuntimeError, match="xpected reduction dim"):
             compiled(torch.zeros(4))
+
+
+def test_slices_with_a_step_that_varies():
+    def function(x: Tensor, step: int) -> Tensor:
+        y = x * 1
+        y[::step] += 1
+        return y
+
+    torch._dynamo.reset()
+    with Report() as seen:
+        compiled = torch.compile(function, backend="lpu_mlir", dynamic=True)
+        for step in (2, 3, 4):
+            x = torch.randn(step + 5, 4)
+            torch.testing.assert_close(compiled(x, step), function(x, step), rtol=0, atol=0)
+    assert seen.graphs
