@@ -24,7 +24,8 @@ def lpu_mlir(
     """Compiles a graph that Dynamo captured; see `lpu_mlir.options.Options` for the options."""
     made = make_options(mode, options)
     compiler = compile_checked if made.interpreter == "compare" else compile_fx
-    return compile_captured(gm, example_inputs, partial(compiler, options=made))
+    compiler = partial(compiler, options=made)
+    return compile_captured(gm, example_inputs, compiler, freeze=made.freeze)
 
 
 def explain(fn: Callable[..., Any], **compile_options: Any) -> Callable[..., Report]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeAlias, cast
@@ -15,6 +17,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from lpu_mlir.frontend import import_graph
 from lpu_mlir.frontend.decompositions import decompositions
+from lpu_mlir.frontend.frozen import mark_frozen, refuse_training
 from lpu_mlir.frontend.inputs import check_inputs
 from lpu_mlir.frontend.table import HANDLERS, Handler
 from lpu_mlir.interpreter.reference import InterpreterParams
@@ -38,20 +41,21 @@ LOG = logger("graph")
 
 
 def compile_captured(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], compiler: Compiler
+    gm: fx.GraphModule, example_inputs: Sequence[Any], compiler: Compiler, *, freeze: bool = False
 ) -> Callable[..., Any]:
     """What Dynamo captured, through AOTAutograd, to what Dynamo calls.
 
-    The graph of the backward pass, if there is one, is compiled when it first runs.  Raises
-    Unsupported for an input that no program can take.
+    The graph of the backward pass, if there is one, is compiled when it first runs.  With `freeze`
+    parameters and buffers are marked as such in the graph.  Raises Unsupported for an input that no
+    program can take and ValueError for a graph with gradients that is to be frozen.
     """
     note_break(gm)
     check_inputs(gm, example_inputs)
     plain = partial(_compile_plain, compiler)
     make: Any = aot_autograd(
-        fw_compiler=plain,
+        fw_compiler=refuse_training if freeze else plain,
         bw_compiler=plain,
-        inference_compiler=plain,
+        inference_compiler=partial(_compile_plain, compiler, freeze=freeze),
         decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
@@ -59,8 +63,12 @@ def compile_captured(
     return make(gm, example_inputs)
 
 
-def _compile_plain(compiler: Compiler, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Boxed:
+def _compile_plain(
+    compiler: Compiler, gm: fx.GraphModule, example_inputs: Sequence[Any], freeze: bool = False
+) -> Boxed:
     """A plain function: torch.compiler.disable, which wraps it, loses the attributes of objects."""
+    if freeze:
+        mark_frozen(gm)
     compiled = compiler(gm, example_inputs)
 
     def run(inputs: list[Any]) -> list[Any]:
@@ -68,6 +76,19 @@ def _compile_plain(compiler: Compiler, gm: fx.GraphModule, example_inputs: Seque
 
     setattr(run, "_boxed_call", True)
     return run
+
+
+@contextmanager
+def collection_paused() -> Generator[None]:
+    """No garbage collection meanwhile: among the objects of PyTorch's tracing it takes most of a
+    second, more than all stages for thirty layers, and compiling leaves little garbage behind."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def compile_fx(
@@ -91,7 +112,7 @@ def compile_fx(
     record = begin_graph()
     importing = partial(import_graph, gm, fallback=options.fallback, handlers=handlers)
     # AOTAutograd may call with fake tensors switched on: constants made now would be fake.
-    with unset_fake_temporarily():
+    with unset_fake_temporarily(), collection_paused():
         start = perf_counter()
         graph = importing()
         record.imported(gm, graph.module, perf_counter() - start)

@@ -42,6 +42,10 @@ class Options:
     target: str = "bertha"
     """The machine that programs are compiled for; a key of `lpu_mlir.model.target.TARGETS`."""
 
+    freeze: bool = False
+    """For inference: compute once what depends on parameters and buffers alone, and keep it between
+    calls; see below."""
+
     seed: int = 0
     """Shuffles the order in which the cores of a phase are interpreted; 0 keeps them in order."""
 

@@ -22,6 +22,7 @@ from lpu_mlir.transforms.allocate_sram import AllocateSramPass
 from lpu_mlir.transforms.bufferize import BufferizePass
 from lpu_mlir.transforms.fuse import FusePass
 from lpu_mlir.transforms.graph_to_loop import GraphToLoopPass
+from lpu_mlir.transforms.hoist_frozen import HoistFrozenPass
 from lpu_mlir.transforms.loop_to_kernel import LoopToKernelPass
 from lpu_mlir.transforms.merge_nests import MergeNestsPass
 from lpu_mlir.transforms.outline import OutlinePass
@@ -58,6 +59,7 @@ def stages(target: Target) -> tuple[Stage, ...]:
     """Every stage in order, for one target."""
     return (
         # lpu_graph: tensors
+        Stage("graph", HoistFrozenPass(), "what frozen weights alone determine is computed once"),
         Stage("graph", OutlinePass(), "compile each distinct layer once"),
         Stage("graph", RaiseNormsPass(), "norms by name, while each has its statistics for itself"),
         Stage("graph", RaiseRopePass(), "rotary embeddings by name, before views are joined"),

@@ -116,7 +116,12 @@ class GraphReport:
         self.run_seconds = 0.0
         """Wall time of the runs on this machine."""
         self.peak_bytes = 0
+        self.freezes = 0
+        """How often it was computed anew what is kept between runs; see the option `freeze`."""
+        self.kept_bytes = 0
+        """What was kept after the last run."""
         self._kernels: dict[str, KernelUse] = {}
+        self._freeze_kernels: dict[str, KernelUse] = {}
         self._lock = threading.Lock()
 
     def ran(self, stats: RunStats) -> None:
@@ -124,11 +129,12 @@ class GraphReport:
             self.runs += 1
             self.run_seconds += stats.seconds
             self.peak_bytes = max(self.peak_bytes, stats.peak_bytes)
-            for name, use in stats.kernels.items():
-                total = self._kernels.setdefault(name, KernelUse())
-                total.launches += use.launches
-                total.dram_read += use.dram_read
-                total.dram_written += use.dram_written
+            self.kept_bytes = stats.kept_bytes
+            _add(self._kernels, stats.kernels)
+            if stats.freeze is not None:
+                self.freezes += 1
+                self.peak_bytes = max(self.peak_bytes, stats.freeze.peak_bytes)
+                _add(self._freeze_kernels, stats.freeze.kernels)
 
     @property
     def native_ops(self) -> int:
@@ -146,10 +152,18 @@ class GraphReport:
     @property
     def kernels(self) -> list[KernelReport]:
         """The kernels that ran, in the order of their first launch."""
+        return self._rows(self._kernels)
+
+    @property
+    def freeze_kernels(self) -> list[KernelReport]:
+        """The kernels that computed what is kept between runs; they are not among `kernels`."""
+        return self._rows(self._freeze_kernels)
+
+    def _rows(self, kernels: Mapping[str, KernelUse]) -> list[KernelReport]:
         with self._lock:
             return [
                 KernelReport(f"{self.name}.{name}", u.launches, u.dram_read, u.dram_written)
-                for name, u in self._kernels.items()
+                for name, u in kernels.items()
             ]
 
     def ir(self, stage: str) -> str:
@@ -160,6 +174,14 @@ class GraphReport:
         if stage not in stages:
             raise KeyError(f"no stage '{stage}', expected one of {', '.join(stages)}")
         return stages[stage]
+
+
+def _add(totals: dict[str, KernelUse], kernels: Mapping[str, KernelUse]) -> None:
+    for name, use in kernels.items():
+        total = totals.setdefault(name, KernelUse())
+        total.launches += use.launches
+        total.dram_read += use.dram_read
+        total.dram_written += use.dram_written
 
 
 def makes_tensors(node: fx.Node) -> bool:
@@ -261,8 +283,18 @@ class Report:
         return [kernel for graph in self.graphs for kernel in graph.kernels]
 
     @property
+    def freeze_kernels(self) -> list[KernelReport]:
+        """The kernels that computed what the option `freeze` keeps; they are not in `kernels`."""
+        return [kernel for graph in self.graphs for kernel in graph.freeze_kernels]
+
+    @property
+    def kept_bytes(self) -> int:
+        """What is kept between calls with the option `freeze`."""
+        return sum(graph.kept_bytes for graph in self.graphs)
+
+    @property
     def dram_bytes(self) -> int:
-        """Bytes read from and written to DRAM by all launches."""
+        """Bytes read from and written to DRAM by all launches of `kernels`."""
         return sum(k.dram_read + k.dram_written for k in self.kernels)
 
     @property
@@ -284,6 +316,8 @@ class Report:
                     "runs": graph.runs,
                     "run_seconds": graph.run_seconds,
                     "peak_bytes": graph.peak_bytes,
+                    "kept_bytes": graph.kept_bytes,
+                    "freezes": graph.freezes,
                     "compile_seconds": dict(graph.seconds),
                 }
                 for graph in self.graphs
@@ -292,8 +326,10 @@ class Report:
             "native_ops": self.native_ops,
             "fallbacks": [asdict(fallback) for fallback in self.fallbacks],
             "kernels": [asdict(kernel) for kernel in self.kernels],
+            "freeze_kernels": [asdict(kernel) for kernel in self.freeze_kernels],
             "dram_bytes": self.dram_bytes,
             "peak_bytes": self.peak_bytes,
+            "kept_bytes": self.kept_bytes,
         }
         return json.dumps(summary, indent=2)
 
@@ -315,8 +351,22 @@ class Report:
             f"{self.dram_bytes:,} bytes of DRAM traffic, "
             f"{self.peak_bytes:,} bytes of intermediates at most",
             *_kernel_table(self.kernels),
+            *self._frozen(),
         ]
         return "\n".join(lines)
+
+    def _frozen(self) -> list[str]:
+        """What the option `freeze` did."""
+        times, kernels = sum(graph.freezes for graph in self.graphs), self.freeze_kernels
+        if not times and not self.kept_bytes:
+            return []
+        moved = sum(k.dram_read + k.dram_written for k in kernels)
+        launches = _plural(sum(k.launches for k in kernels), "kernel launch", "es")
+        return [
+            f"frozen: {self.kept_bytes:,} bytes kept, computed {_plural(times, 'time')} meanwhile: "
+            f"{launches}, {moved:,} bytes of DRAM traffic",
+            *_kernel_table(kernels),
+        ]
 
 
 def _plural(count: int, noun: str, ending: str = "s") -> str:

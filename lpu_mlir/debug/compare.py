@@ -374,7 +374,7 @@ def watch(
             tester = Tester(chosen, made, f"graph{next(numbers)}")
             return Checked(gm, tester, _Once(chosen), tell)
 
-        return compile_captured(gm, example_inputs, checked)
+        return compile_captured(gm, example_inputs, checked, freeze=made.freeze)
 
     return compile_function(fn, backend, **compile_options)
 

@@ -230,6 +230,8 @@ class GraphBuilder:
         """Batched product, in `dtype` if given; a transposed operand becomes a flag."""
         if dtype_of(lhs) == torch.bool:
             raise NotNative("eager refuses booleans, unless there are none")
+        if dtype_of(lhs) != dtype_of(rhs):
+            raise NotNative("eager refuses operands of different dtypes")
         lhs, flip_lhs = _untransposed(lhs)
         rhs, flip_rhs = _untransposed(rhs)
         if dtype is not None:

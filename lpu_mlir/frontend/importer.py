@@ -31,14 +31,16 @@ from xdsl.traits import is_side_effect_free
 
 from lpu_mlir.dialects.expr import Expr, nonnegative, product
 from lpu_mlir.dialects.lpu import (
+    FROZEN,
     SYMBOLS,
     HostCallOp,
+    IntsAttr,
     element_type,
     extents,
     tensor_type,
 )
 from lpu_mlir.dialects.lpu_graph import WriteBackOp
-from lpu_mlir.frontend import symfloat, views
+from lpu_mlir.frontend import frozen, symfloat, views
 from lpu_mlir.frontend.arguments import RELATIONS, Comparison, encode_arguments
 from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, dtype_of
 from lpu_mlir.frontend.errors import WAY_OUT, NotNative, Unsupported
@@ -47,6 +49,7 @@ from lpu_mlir.frontend.nodes import (
     counts_in_storage,
     described,
     flattened,
+    is_random,
     is_token,
     locate,
     source_of,
@@ -74,6 +77,9 @@ BINDS = "lpu.binds"
 """Attribute of a host call: names of the symbols that its integer results bind, in order."""
 STORAGE = "lpu.storage"
 """Attribute of a host call that finds its operand in the operand's own storage, as PyTorch does."""
+ORDERS = "lpu.orders"
+"""Attribute of a host call that draws random numbers, which it does in the order of memory: for
+each operand its dims as eager has them there, from the outermost to the innermost."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +186,7 @@ class _Importer:
     def _finish(
         self, name: str, inputs: tuple[Input, ...], outputs: Sequence[Any]
     ) -> ImportedGraph:
+        self._mark_frozen()
         for target, value in self.written.items():
             self.block.add_op(WriteBackOp(value, self.block.args[self.arguments[target]]))
         writer = OutputWriter(self.environment, self.arguments, self.b, self.symbols.extents)
@@ -196,6 +203,13 @@ class _Importer:
         func.attributes[SYMBOLS] = ArrayAttr(list(self.symbols.declared.values()))
         func.attributes[OUTPUTS] = described
         return ImportedGraph(ModuleOp([func]), func, inputs, tuple(self.constants))
+
+    def _mark_frozen(self) -> None:
+        """What the graph writes to, such as a cache, may be other at the next call."""
+        for node, index in self.arguments.items():
+            if frozen.is_marked(node) and node not in self.written:
+                attrs = self.argument_attrs[index].data
+                self.argument_attrs[index] = DictionaryAttr({**attrs, FROZEN: UnitAttr()})
 
     # --- inputs -----------------------------------------------------------------------------
     def _placeholder(self, node: fx.Node) -> Input:
@@ -390,6 +404,8 @@ class _Importer:
         op = HostCallOp(name, operands, arguments, reason, types)
         if whole:
             op.attributes[STORAGE] = UnitAttr()
+        if is_random(target):
+            op.attributes[ORDERS] = self._orders(node, operands)
         if binds:
             op.attributes[BINDS] = ArrayAttr([StringAttr(str(symbol)) for symbol in binds])
         op.location = self.b.location
@@ -402,6 +418,18 @@ class _Importer:
             for v in flattened(val)
         ]
         return tuple(values) if isinstance(val, list | tuple) else values[0] if values else None
+
+    def _orders(self, node: fx.Node, operands: Sequence[SSAValue]) -> ArrayAttr:
+        orders: dict[SSAValue, Sequence[int] | None] = {}
+        for source in node.all_input_nodes:
+            val = source.meta.get("val")
+            if isinstance(val, torch.Tensor):
+                shape, strides = (self.symbols.extents(v) for v in (val.shape, val.stride()))
+                order = dense_order(shape, strides, self.symbols.ranges)
+                orders[self.environment[source]] = order
+        rows = [range(len(extents(operand.type))) for operand in operands]
+        pairs = zip(operands, rows, strict=True)
+        return ArrayAttr([IntsAttr.of(orders.get(operand) or row) for operand, row in pairs])
 
     def _is_whole(self, node: fx.Node, value: Any) -> bool:
         """Whether an operand comes with its storage, being an argument; any other must be dense."""

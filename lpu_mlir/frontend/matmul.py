@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors, Term, dtype_of, shape_of
+from lpu_mlir.frontend.errors import NotNative
 from lpu_mlir.frontend.types import opmath
 
 aten = torch.ops.aten
@@ -30,6 +31,8 @@ def product_add(
     alpha: Number = 1,
 ) -> SSAValue:
     """beta * added + alpha * (x @ y), rounded once; with beta == 0, `added` is not read."""
+    if dtype_of(added) != dtype_of(x):
+        raise NotNative("eager refuses operands of different dtypes")
     dtype = opmath(dtype_of(x))
     result = Term(b, b.matmul(x, y, dtype))
     if alpha != 1:

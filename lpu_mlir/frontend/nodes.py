@@ -98,6 +98,11 @@ def counts_in_storage(overload: Any) -> bool:
     return any(argument.name == "storage_offset" for argument in schema.arguments)
 
 
+def is_random(overload: Any) -> bool:
+    """Whether an operator draws numbers from a generator."""
+    return torch.Tag.nondeterministic_seeded in overload.tags
+
+
 def is_token(node: fx.Node) -> bool:
     """Whether a placeholder only orders operators with side effects."""
     users = list(node.users)

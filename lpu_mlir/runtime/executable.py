@@ -18,7 +18,8 @@ from lpu_mlir.frontend.importer import ExtentInput, FloatInput, ImportedGraph, T
 from lpu_mlir.frontend.outputs import OUTPUTS, STRIDES
 from lpu_mlir.frontend.types import DTYPES
 from lpu_mlir.interpreter.reference import Memory
-from lpu_mlir.runtime.program import Program, RunStats, Symbols, numbers
+from lpu_mlir.runtime.frozen import Frozen
+from lpu_mlir.runtime.program import Program, RunStats, Symbols, check_written, numbers
 
 
 @dataclass(frozen=True)
@@ -235,6 +236,7 @@ class Executable:
         on_run: Callable[[RunStats], None] | None = None,
     ):
         self.signature, self.program, self.on_run = signature, program, on_run
+        self.frozen = Frozen(program)
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         given = list(inputs)
@@ -257,11 +259,13 @@ class Executable:
         memory = Memory()
         for tensor in made.values():
             memory.poison(tensor)
-        given, stats = self.program.run([*arguments, *made.values()], values, memory)
-        self._check_written(list(made.values()), memory)
+        kept, freeze = self.frozen.values(arguments)
+        given, stats = self.program.run([*arguments, *kept, *made.values()], values, memory)
+        stats.freeze, stats.kept_bytes = freeze, self.frozen.kept_bytes
+        check_written(list(made.values()), memory)
         layouts = [self.signature.results[i] for i in returned]
-        kept = [layout.lay_out(t, values) for layout, t in zip(layouts, given, strict=True)]
-        results = {**made, **dict(zip(returned, kept, strict=True))}
+        laid_out = [layout.lay_out(t, values) for layout, t in zip(layouts, given, strict=True)]
+        results = {**made, **dict(zip(returned, laid_out, strict=True))}
         return [results[i] for i in sorted(results)], stats
 
     def _originals(self, given: Sequence[Any], arguments: list[Tensor]) -> list[Tensor]:
@@ -271,11 +275,3 @@ class Executable:
             if isinstance(kind, TensorInput):
                 originals[kind.argument] = value
         return originals
-
-    def _check_written(self, results: Sequence[Tensor], memory: Memory) -> None:
-        for position, result in enumerate(results):
-            if not memory.is_written(result):
-                raise RuntimeError(
-                    f"result {position} of the program was not written completely; "
-                    "this is a bug in lpu_mlir"
-                )

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
-from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
+from lpu_mlir.dialects.lpu import HostCallOp, IntsAttr, element_type, extents
 from lpu_mlir.frontend.arguments import decode_arguments
-from lpu_mlir.frontend.importer import BINDS, STORAGE
+from lpu_mlir.frontend.importer import BINDS, ORDERS, STORAGE
 from lpu_mlir.frontend.nodes import counts_in_storage
 from lpu_mlir.frontend.types import DTYPES
 
@@ -39,6 +39,7 @@ def make_host_call(op: HostCallOp) -> HostCall:
     dtypes = [DTYPES[element_type(result.type)] for result in op.outputs]
     used = [bool(result.uses) for result in op.outputs]
     counted, whole = counts_in_storage(overload), STORAGE in op.attributes
+    orders = memory_orders(op)
 
     def call(operands: Sequence[Tensor], symbols: dict[str, int]) -> list[Tensor]:
         # Some kernels take dense operands for granted: PyTorch's graph has copies, which are no
@@ -49,6 +50,8 @@ def make_host_call(op: HostCallOp) -> HostCall:
             ]
         elif not whole:
             operands = [operand.contiguous() for operand in operands]
+        if orders:
+            operands = [arranged(o, order) for o, order in zip(operands, orders, strict=True)]
         args, kwargs = decode_arguments(arguments, operands, symbols)
         values = list(_flat(overload(*args, **kwargs)))
         numbers = [int(v) for v in values if isinstance(v, int)]  # a bool binds as 0 or 1
@@ -74,6 +77,20 @@ def make_host_call(op: HostCallOp) -> HostCall:
         return tensors
 
     return call
+
+
+def memory_orders(op: HostCallOp) -> list[tuple[int, ...]]:
+    """How a random operator's operands lie in memory; nothing for other operators."""
+    orders = op.attributes.get(ORDERS)
+    if not isinstance(orders, ArrayAttr):
+        return []
+    return [order.data for order in orders.data if isinstance(order, IntsAttr)]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+
+
+def arranged(operand: Tensor, order: Sequence[int]) -> Tensor:
+    """The tensor with its dims in memory in this order, the outermost first."""
+    inverse = sorted(range(len(order)), key=order.__getitem__)
+    return operand.permute(*order).contiguous().permute(*inverse)
 
 
 def bound_symbols(op: HostCallOp) -> list[str]:

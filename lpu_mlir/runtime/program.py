@@ -17,11 +17,13 @@ import torch
 from torch import Tensor
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from lpu_mlir.dialects import lpu_host
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import (
+    FREEZE,
+    FROZEN,
     HostCallOp,
     IntsAttr,
     element_bytes,
@@ -62,6 +64,10 @@ class RunStats:
     arena_bytes: int = 0
     seconds: float = 0.0
     """Wall time."""
+    freeze: RunStats | None = None
+    """What the run of @freeze did that was needed first, if one was."""
+    kept_bytes: int = 0
+    """Bytes of results of @freeze that are kept."""
 
     def add_launch(self, name: str, dram_read: int, dram_written: int) -> None:
         use = self.kernels.setdefault(name, KernelUse())
@@ -130,7 +136,8 @@ class Program:
     """All functions of a module that has been lowered to kernels.
 
     `run` takes the tensors of @main's arguments, destinations included, and gives what it returns:
-    the results at the positions `returned`.
+    the results at the positions `returned`.  Before the destinations come the results of @freeze,
+    which takes those of @main's arguments that are at the positions `frozen`.
     """
 
     def __init__(self, module: ModuleOp, params: InterpreterParams):
@@ -140,13 +147,18 @@ class Program:
             op.sym_name.data: CompiledKernel(op) for op in ops if isinstance(op, KernelOp)
         }
         self.functions: dict[str, Function] = {}
+        self.argument_types: dict[str, Sequence[Attribute]] = {}
         self.returned: tuple[int, ...] = ()
+        self.frozen: tuple[int, ...] = ()
         for op in ops:
             if isinstance(op, func.FuncOp):
-                self.functions[op.sym_name.data] = _Builder(self, op).build()
-                if op.sym_name.data == "main":
-                    positions = op.attributes.get(RETURNED)
-                    self.returned = positions.data if isinstance(positions, IntsAttr) else ()
+                name = op.sym_name.data
+                self.functions[name] = _Builder(self, op).build()
+                self.argument_types[name] = op.function_type.inputs.data
+                if name == "main":
+                    self.returned = _positions(op, RETURNED)
+                elif name == FREEZE:
+                    self.frozen = _positions(op, FROZEN)
 
     def run(
         self, arguments: Sequence[Tensor], symbols: Symbols, memory: Memory, entry: str = "main"
@@ -155,6 +167,22 @@ class Program:
         returned = self.functions[entry].call(Run(symbols, memory, stats), arguments)
         stats.seconds = perf_counter() - start
         return returned, stats
+
+
+def _positions(function: func.FuncOp, name: str) -> tuple[int, ...]:
+    """The integers in an attribute of a function; none if it is missing."""
+    positions = function.attributes.get(name)
+    return positions.data if isinstance(positions, IntsAttr) else ()
+
+
+def check_written(results: Sequence[Tensor], memory: Memory) -> None:
+    """RuntimeError if a byte of a result was left out."""
+    for position, result in enumerate(results):
+        if not memory.is_written(result):
+            raise RuntimeError(
+                f"result {position} of the program was not written completely; "
+                "this is a bug in lpu_mlir"
+            )
 
 
 @dataclass

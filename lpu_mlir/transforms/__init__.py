@@ -11,6 +11,7 @@ PASSES = {
     "bufferize": "lpu_mlir.transforms.bufferize:BufferizePass",
     "fuse": "lpu_mlir.transforms.fuse:FusePass",
     "graph-to-loop": "lpu_mlir.transforms.graph_to_loop:GraphToLoopPass",
+    "hoist-frozen": "lpu_mlir.transforms.hoist_frozen:HoistFrozenPass",
     "loop-to-kernel": "lpu_mlir.transforms.loop_to_kernel:LoopToKernelPass",
     "merge-nests": "lpu_mlir.transforms.merge_nests:MergeNestsPass",
     "outline": "lpu_mlir.transforms.outline:OutlinePass",

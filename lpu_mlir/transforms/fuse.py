@@ -219,10 +219,33 @@ class Policy:
             for node in consumer.nodes()
         )
 
+    def folds_again(self, tensor: SSAValue, made: Definition, consumer: Nest) -> bool:
+        """Whether a fold of the definition would be done at each step of a fold of the consumer,
+        and so more often than it is now: for several steps that share one result, or, in an operand
+        of a product, for every tile of the product."""
+        folds = [node for node in made.nest.nodes() if isinstance(node, Fold)]
+        outer = {name for name, _ in consumer.dims}
+        sizes, own = self.traffic.sizes(consumer), self.traffic.sizes(made.nest)
+        for load in consumer.nodes() if folds else ():
+            if not isinstance(load, Load) or load.source is not tensor:
+                continue
+            names = made.names(load.index)
+            for fold in folds:
+                dims = fold.free & names.keys()
+                along = {n for dim in dims for n in names[dim].names() if is_dim(n)}
+                if along <= outer:
+                    continue
+                more = prod(sizes[n] for n in along) > prod(own[dim] for dim in dims)
+                if more or has_contraction(consumer):
+                    return True
+        return False
+
     def reason_against(
         self, tensor: SSAValue, made: Definition, consumers: list[Nest]
     ) -> str | None:
         """Why it does not pay to compute `tensor` where it is read; None if it does."""
+        if any(self.folds_again(tensor, made, c) for c in consumers):
+            return "a fold would be done again at each step of a fold"
         if is_computed(made.value) and any(self.meets_again(tensor, c) for c in consumers):
             return "overlapping windows would compute its elements several times"
         if runs_backwards(made.nest) and any(map(has_contraction, consumers)):

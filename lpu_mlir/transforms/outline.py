@@ -65,7 +65,7 @@ class FlatFunction:
             if isinstance(op, WriteBackOp):
                 self.write_backs.append(op)
             elif _is_constant(op):
-                self.constants[op] = _own_signature(op)
+                self.constants[op] = own_signature(op)
             elif op.next_op is not None:
                 self.ops.append(op)
         numbers: dict[Hashable, int] = {}
@@ -81,7 +81,7 @@ class FlatFunction:
         operands = tuple(
             v.type if (c := self.constant_of(v)) is None else self.constants[c] for v in op.operands
         )
-        return (_own_signature(op), operands)
+        return (own_signature(op), operands)
 
     def constant_of(self, value: SSAValue) -> Operation | None:
         """The constant that defines the value, if one does."""
@@ -119,7 +119,8 @@ def _is_constant(op: Operation) -> bool:
     return not op.operands and not op.regions and bool(op.results) and is_side_effect_free(op)
 
 
-def _own_signature(op: Operation) -> Hashable:
+def own_signature(op: Operation) -> Hashable:
+    """Equal for operations that are equal but for their operands; what is in regions left out."""
     return (
         op.name,
         frozenset(op.properties.items()),

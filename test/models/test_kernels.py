@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import linear, silu
 
 import lpu_mlir
@@ -108,3 +108,28 @@ def test_rows_times_matrices_that_data_choose_are_one_kernel():
     index[4] = 4
     with pytest.raises(IndexError, match="out of range"):
         torch.compile(fn, backend="lpu_mlir", fullgraph=True)(x, weights, index)
+
+
+FLATTENED = {
+    "group norm": nn.GroupNorm(4, 16),
+    "pool": nn.AdaptiveAvgPool2d(8),
+    "softmax": nn.Softmax(-1),
+    "norm": lambda x: torch.nn.functional.normalize(x, dim=-1),
+}
+
+
+@pytest.mark.parametrize("name", FLATTENED)
+def test_sums_are_not_done_again_in_a_product_over_several_of_them(name: str):
+    """What is before the product is stored once: its rows are no rows of the product."""
+    before, weight = FLATTENED[name], torch.randn(1024, 10) / 32
+
+    def fn(x):
+        return before(x).flatten(1) @ weight
+
+    side = 16 if name == "pool" else 8
+    x = torch.randn(4, 16, side, side)
+    with torch.no_grad():
+        report = explained(fn, x)
+    assert len(moved(report)) == 2
+    stored = 4 * 4 * 1024
+    assert sum(r + w for _, r, w in moved(report)) < 3 * x.nbytes + 2 * stored + 2 * weight.nbytes

@@ -188,3 +188,14 @@ def test_grouped_product(ends: list[int], dtype: torch.dtype):
     x, weights = sample(dtype, (9, 5)), sample(dtype, (4, 5, 6), 1)
     operator = torch.ops.transformers.grouped_mm_fallback
     check(lambda x, w, e: operator(x, w, e), x, weights, torch.tensor(ends, dtype=torch.int32))
+
+
+@pytest.mark.parametrize("other", [torch.float64, torch.bfloat16, torch.int64])
+def test_products_of_different_dtypes_are_refused_as_in_eager(other: torch.dtype):
+    x, y = torch.ones(3, 3), torch.ones(3, 3).to(other)
+    for function in (torch.mm, lambda x, y: torch.addmm(y, x, x)):
+        with pytest.raises(RuntimeError, match=r"dtype|same"):
+            function(x, y)
+        torch._dynamo.reset()
+        with pytest.raises(RuntimeError, match=r"dtype|same"):
+            torch.compile(function, backend="lpu_mlir")(x, y)

@@ -1,5 +1,6 @@
 """Random operators under activation checkpointing: the backward pass computes the same numbers."""
 
+import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
@@ -37,3 +38,35 @@ def test_gradients_and_the_generator_after():
     assert len(report.graphs) == 2
     assert host["lpu_mlir.get_rng_state"] > 0
     assert host["lpu_mlir.set_rng_state"] > 0
+
+
+LAYOUTS = {
+    "transposed": lambda x: x[0].transpose(1, 2),
+    "channels last": lambda x: x.contiguous(memory_format=torch.channels_last),
+    "expanded": lambda x: x[0].expand(2, 3, 4, 5),
+    "strided": lambda x: x[:, :, ::2],
+}
+DRAWS = {
+    "dropout": lambda x: torch.dropout(x, 0.5, True),
+    "rand": torch.rand_like,
+    "randn": torch.randn_like,
+    "bernoulli": lambda x: torch.bernoulli(torch.sigmoid(x)),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("draw", DRAWS)
+def test_numbers_are_drawn_in_the_order_of_memory(layout: str, draw: str):
+    torch._dynamo.reset()
+    x = torch.randn(2, 3, 4, 5)
+
+    def function(x):
+        return DRAWS[draw](LAYOUTS[layout](x) * 2) + 1
+
+    torch.manual_seed(1)
+    expected = function(x)
+    torch.manual_seed(1)
+    with lpu_mlir.Report() as report:
+        result = torch.compile(function, backend="lpu_mlir")(x)
+    assert len(report.graphs) == 1
+    torch.testing.assert_close(result, expected)

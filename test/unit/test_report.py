@@ -89,7 +89,9 @@ def test_report_is_of_its_thread():
 
 def test_no_such_stage():
     report = lpu_mlir.explain(scaled_relu)(torch.ones(2))
-    with pytest.raises(KeyError, match="no stage 'fused', expected one of import, outline"):
+    with pytest.raises(
+        KeyError, match="no stage 'fused', expected one of import, hoist-frozen, outline"
+    ):
         report.ir("fused")
 
 

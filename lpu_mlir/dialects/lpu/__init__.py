@@ -29,6 +29,8 @@ from lpu_mlir.dialects.lpu.ops import (
 )
 from lpu_mlir.dialects.lpu.types import (
     COMPUTED,
+    FREEZE,
+    FROZEN,
     SYMBOLS,
     element_bytes,
     element_type,
@@ -57,6 +59,8 @@ Lpu = Dialect(
 
 __all__ = [
     "COMPUTED",
+    "FREEZE",
+    "FROZEN",
     "SYMBOLS",
     "DimsAttr",
     "ExprAttr",

@@ -180,5 +180,9 @@ def symbol_ranges(func: FuncOp) -> Mapping[str, Range]:
     }
 
 
+FREEZE, FROZEN = "freeze", "lpu.frozen"
+"""A function, which computes what is kept between calls, and an attribute: a mark of @main's
+arguments that are the same at every call, and on @freeze the positions of those that it takes."""
+
 BINDS = "lpu.binds"
 """Attribute of a host call: names of the symbols that its integer results bind, in order."""
