@@ -15,6 +15,7 @@ aten = torch.ops.aten
 
 
 OWN: Mapping[Any, Callable[..., Any]] = {
+    aten._scaled_dot_product_flash_attention_for_cpu.default: fused.attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: fused.attention_backward,
     aten._native_multi_head_attention.default: fused.multi_head_attention,
     aten._transformer_encoder_layer_fwd.default: fused.transformer_encoder_layer,

@@ -15,7 +15,31 @@ from torch.nn import functional as F
 
 from lpu_mlir.frontend.types import opmath
 
+aten = torch.ops.aten
+
 # --- attention ----------------------------------------------------------------------------------
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(output, weights) of query, key and value [batch, heads, length, features].
+
+    The output is laid out as the operator's is, like the query: what follows may be a view that
+    other strides do not allow. PyTorch's own decomposition has other strides.
+    """
+    output, weights = aten._scaled_dot_product_attention_math.default(
+        query, key, value, attn_mask, dropout_p, is_causal,
+        scale=scale, enable_gqa=query.shape[1] != key.shape[1],
+    )  # fmt: skip
+    return aten.copy.default(torch.empty_like(query), output), weights
 
 
 def attention_backward(

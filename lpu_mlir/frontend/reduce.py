@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import torch
 from xdsl.ir import SSAValue
 
-from lpu_mlir.dialects.expr import Expr, product
+from lpu_mlir.dialects.expr import Expr, nonnegative, product
 from lpu_mlir.dialects.lpu_graph import LogSoftmaxOp, SoftmaxOp
 from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors, Term, dtype_of, rank, shape_of
 from lpu_mlir.frontend.errors import NotNative
@@ -96,10 +96,20 @@ def _extreme_kind(kind: str, x: SSAValue) -> str:
     return _EXTREME_OF_BOOL[kind] if dtype_of(x) == torch.bool else kind
 
 
+def _require_some(b: GraphBuilder, x: SSAValue, dims: Dims) -> None:
+    """Eager refuses to take the extreme of nothing, in its own words. Sizes of inputs are guarded
+    where it would; of those that a host call has, only some may be 0."""
+    size = count(x, axes(x, dims))
+    from_data = any(b.ranges[name][0] == 0 for name in size.names())
+    if size == 0 or (from_data and not nonnegative(size - 1, b.ranges)):
+        raise NotNative("eager refuses it if there is no element")
+
+
 def extreme(kind: str) -> Handler:
-    """amax and amin."""
+    """max and min of all elements, amax and amin."""
 
     def handler(b: GraphBuilder, x: SSAValue, dims: Dims = None, keepdim: bool = False) -> SSAValue:
+        _require_some(b, x, dims)
         return reduced(b, _extreme_kind(kind, x), x, dims, keepdim)
 
     return handler
@@ -109,6 +119,7 @@ def _position(b: GraphBuilder, kind: str, x: SSAValue, dim: int, keepdim: bool) 
     if not rank(x):
         return b.full(0, torch.int64)
     [axis] = axes(x, dim)
+    _require_some(b, x, axis)
     ordered = b.convert(x, torch.uint8) if dtype_of(x) == torch.bool else x
     result = b.arg_reduce(kind, ordered, axis)
     return b.keep(result, shape_of(x), [axis]) if keepdim else result
@@ -118,6 +129,7 @@ def extreme_at(kind: str) -> Handler:
     """max.dim and min.dim: (values, indices)."""
 
     def handler(b: GraphBuilder, x: SSAValue, dim: int, keepdim: bool = False) -> Tensors:
+        _require_some(b, x, dim)
         values = reduced(b, _extreme_kind(kind, x), x, dim, keepdim)
         return values, _position(b, kind, x, dim, keepdim)
 

@@ -87,7 +87,7 @@ def slice_(
 def _fixed(value: int | Expr) -> int:
     fixed = Expr.of(value).constant()
     if fixed is None:
-        raise ValueError(f"a step of {value}, which is not a constant")
+        raise NotNative("a step or a number of results that is known only when it runs")
     return fixed
 
 

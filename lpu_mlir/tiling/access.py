@@ -231,20 +231,27 @@ def _require_inside(
 def _axes(
     flat: Expr, ranges: Mapping[str, Range], index: Sequence[Expr]
 ) -> tuple[Axis, ...] | None:
-    """One axis for each dim in an address that is a sum of dims with positive factors."""
+    """One axis for each dim in an address that is a sum of dims with factors that are not negative:
+    provably, or as the strides of a buffer, which are products of extents."""
     dims = sorted(name for name in flat.names() if is_dim(name))
     found: list[Axis] = []
     for dim in dims:
         stride = flat.coefficient(dim)
         if stride is None or any(is_dim(n) for n in stride.names()):
             return None
-        if not nonnegative(stride, ranges):
+        if not nonnegative(stride, ranges) and not _counts_up(index, dim, ranges):
             return None
         upper = ranges[dim][1]
         assert upper is not None
         found.append(Axis.of(dim, upper + 1, stride))
     order = {name: i for i, e in reversed(list(enumerate(index))) for name in e.names()}
     return tuple(sorted(found, key=lambda axis: (order.get(axis.dims[0], 0), axis.dims)))
+
+
+def _counts_up(index: Sequence[Expr], dim: str, ranges: Mapping[str, Range]) -> bool:
+    """Whether no position falls along a dim."""
+    steps = [position.coefficient(dim) for position in index]
+    return all(step is not None and nonnegative(step, ranges) for step in steps)
 
 
 def _interleaved(

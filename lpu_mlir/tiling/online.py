@@ -76,8 +76,10 @@ class OnlineWriter:
     def chunk(self, inner: Scope, carried: Sequence[SSAValue], level: int) -> list[SSAValue]:
         """What one chunk makes of what is carried; of nothing, if it is the only one."""
         emitter, highest = self.emitter, self.online.highest
-        # What rests on the carried tiles is known where they are, whatever its dims are.
+        # What rests on the carried tiles is known where they are, whatever its dims are, if any.
         here = inner.at(level)
+        if carried:
+            here = replace(here, guard=emitter.levels[level].block.args[0], base=level)
         scores = emitter.arranged(self.online.score, self.every, inner, highest.type)
         folded = range(len(self.rows), len(self.every))
         type = emitter.type_of(highest.type, self.rows, inner)

@@ -35,7 +35,8 @@ class Scope:
     ranges: Mapping[str, Range]
     plan: Plan
     guard: SSAValue | None = None
-    """The variable of the loop that keeps a part to one core."""
+    """The variable of a loop that values rest on whatever their dims: one that keeps a part to one
+    core, or that a walk over scores is in."""
     base: int = 0
     """The level in that loop."""
 

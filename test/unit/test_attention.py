@@ -164,3 +164,37 @@ def test_no_positions():
     q, k, v = made(2, 3, 0, torch.float32)
     checked(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), q, k, v)
     checked(lambda q, k, v: torch.softmax(q @ k.mT, -1) @ v, q, k, v)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_output_is_laid_out_like_the_query(dynamic: bool):
+    """Else what follows may be a view that its strides do not allow."""
+
+    def attend(x: Tensor) -> tuple[Tensor, Tensor]:
+        q, k, v = (part.unflatten(-1, (2, 8)).transpose(1, 2) for part in x.chunk(3, -1))
+        dense = F.scaled_dot_product_attention(q.contiguous(), k, v)
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).view(-1, 16), dense
+
+    torch._dynamo.reset()
+    x = torch.randn(3, 5, 48)
+    compiled = torch.compile(
+        attend, backend="lpu_mlir", dynamic=dynamic, options={"fallback": "error"}
+    )
+    with torch.no_grad():
+        got, expected = compiled(x), attend(x)
+    torch.testing.assert_close(got, expected, check_stride=True)
+
+
+@pytest.mark.parametrize("length", [5, 3_000_000])
+def test_a_walk_over_all_there_is(length: int):
+    """The largest so far is one number, which is known in the loop over the positions only."""
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda x: (x.softmax(0), x.log_softmax(0)),
+        backend="lpu_mlir",
+        dynamic=length == 5,
+        options={"fallback": "error"},
+    )
+    for size in (length, length + 600):
+        x = torch.randn(size)
+        torch.testing.assert_close(compiled(x), (x.softmax(0), x.log_softmax(0)))

@@ -1,6 +1,7 @@
 """torch.compile where elements or operators stay outside the LPU, against eager PyTorch."""
 
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -195,3 +196,34 @@ def test_gather_of_an_empty_index_of_another_rank():
     index = torch.empty(2, 0, dtype=torch.int64)
     check(lambda x: x.gather(0, index), torch.ones(5))
     check(lambda x: x.scatter(0, index, 1.0) + 1, torch.ones(5))
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0)])
+def test_extremes_of_nothing_are_refused_as_in_eager(shape):
+    for function in (torch.max, torch.min, lambda x: x.min(-1).values, lambda x: x.argmax(-1)):
+        torch._dynamo.reset()
+        with pytest.raises((RuntimeError, IndexError), match="xpected reduction dim"):
+            torch.compile(function, backend="lpu_mlir")(torch.zeros(shape))
+
+
+def test_the_largest_of_a_number_of_elements_that_depends_on_data():
+    compiled = torch.compile(lambda x: x.nonzero().max(), backend="lpu_mlir")
+    with patch.object(torch._dynamo.config, "capture_dynamic_output_shape_ops", True):
+        assert compiled(torch.tensor([0.0, 1.0, 1.0, 0.0])) == 2
+        with pytest.raises(RuntimeError, match="xpected reduction dim"):
+            compiled(torch.zeros(4))
+
+
+def test_slices_with_a_step_that_varies():
+    def function(x: Tensor, step: int) -> Tensor:
+        y = x * 1
+        y[::step] += 1
+        return y
+
+    torch._dynamo.reset()
+    with Report() as seen:
+        compiled = torch.compile(function, backend="lpu_mlir", dynamic=True)
+        for step in (2, 3, 4):
+            x = torch.randn(step + 5, 4)
+            torch.testing.assert_close(compiled(x, step), function(x, step), rtol=0, atol=0)
+    assert seen.graphs

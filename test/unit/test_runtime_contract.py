@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from lpu_mlir.backend import lpu_mlir
+from lpu_mlir.report import Report
 
 
 class Counting:
@@ -364,6 +365,23 @@ def test_broadcast_of_an_extent_that_a_guard_fixes(function: Callable[[Tensor], 
     run, backend = compiled(function, dynamic=True)
     x = torch.arange(6.0).reshape(2, 3)
     torch.testing.assert_close(run(x), function(x))
+    assert backend.calls == 1
+
+
+def test_strides_whose_sign_nothing_proves():
+    """Those of a buffer are not negative: its dims are walked in any order, and in pieces."""
+
+    def joined(x: Tensor) -> Tensor:
+        half, third = x.shape[1] // 2 - 2, x.shape[1] // 3 - 1
+        return torch.cat([x[:, half:], x[:, third:] * 2], 1)
+
+    run, backend = compiled(joined, dynamic=True)
+    for rows, columns in ((4, 16), (3, 9), (2, 11)):
+        x = torch.randn(rows, columns, 3)
+        with Report() as report:
+            torch.testing.assert_close(run(x), joined(x), rtol=0, atol=0)
+        assert report.kernels
+        assert not report.fallbacks
     assert backend.calls == 1
 
 
