@@ -31,6 +31,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from xdsl.parser import Parser
 
 import lpu_mlir
+from lpu_mlir.dialects.lpu import type_bytes
 from lpu_mlir.dialects.lpu_host import LaunchOp, ViewOp
 from lpu_mlir.dialects.lpu_kernel import KernelOp
 from lpu_mlir.pipeline import make_context
@@ -193,21 +194,27 @@ def measure_step(figures: Figures, step: Callable[..., Tensor], model: Any, room
 
 
 def measure_stores(graph: GraphReport, room: int) -> int:
-    """Bytes that the kernels of one step with a cache among their destinations write in all."""
-    names = cache_writers(Parser(make_context(), graph.ir("allocate-sram")).parse_module(), room)
+    """Bytes that the kernels of one step write to caches: all that they write, without the other
+    tensors that they make, each of which is written once."""
+    writers = cache_writers(Parser(make_context(), graph.ir("allocate-sram")).parse_module(), room)
     kernels = {kernel.name.split(".")[-1]: kernel for kernel in graph.kernels}
-    return sum(kernels[name].dram_written for name in names) // graph.runs
+    stored = sum(
+        kernels[name].dram_written - kernels[name].launches * others
+        for name, others in writers.items()
+    )
+    return stored // graph.runs
 
 
-def cache_writers(module: ModuleOp, room: int) -> set[str]:
-    """Kernels that write to an argument of @main with the shape of a cache."""
+def cache_writers(module: ModuleOp, room: int) -> dict[str, int]:
+    """Kernels that write to an argument of @main with the shape of a cache, and the bytes of the
+    other tensors that they write."""
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
     access = {
         op.sym_name.data: [word.data for word in op.access]
         for op in module.ops
         if isinstance(op, KernelOp)
     }
-    found: set[str] = set()
+    found: dict[str, int] = {}
 
     def visit(function: FuncOp, is_cache: Sequence[bool]) -> None:
         def of_cache(value: SSAValue) -> bool:
@@ -221,8 +228,11 @@ def cache_writers(module: ModuleOp, room: int) -> set[str]:
             elif isinstance(op, LaunchOp):
                 kernel = op.kernel.string_value()
                 words = zip(op.buffers, access[kernel], strict=True)
-                if any(word != "ro" and of_cache(value) for value, word in words):
-                    found.add(kernel)
+                written = [value for value, word in words if word != "ro"]
+                others = [value for value in written if not of_cache(value)]
+                if len(others) < len(written):
+                    sizes = [type_bytes(value.type).constant() for value in others]
+                    found[kernel] = sum(size for size in sizes if size is not None)
 
     main = functions["main"]
     shapes = [t.get_shape() for t in main.function_type.inputs if isinstance(t, MemRefType)]
