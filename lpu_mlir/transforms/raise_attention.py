@@ -25,7 +25,7 @@ from lpu_mlir.dialects.lpu_graph import (
     TransposeOp,
     YieldOp,
 )
-from lpu_mlir.transforms.matching import (
+from lpu_mlir.graphs.matching import (
     Match,
     Number,
     Row,

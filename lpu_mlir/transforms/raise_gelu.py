@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from lpu_mlir.dialects.lpu import element_type
 from lpu_mlir.dialects.lpu_graph import PointwiseOp
 from lpu_mlir.dialects.lpu_graph.composite import WIDE
-from lpu_mlir.transforms.matching import Pattern, Var, anchors, match, point, replace_root
+from lpu_mlir.graphs.matching import Pattern, Var, anchors, match, point, replace_root
 
 X = Var("x")
 _CUBES = (

@@ -14,7 +14,7 @@ from lpu_mlir.dialects.expr import product
 from lpu_mlir.dialects.lpu import element_type, extents
 from lpu_mlir.dialects.lpu_graph import LayerNormOp, PointwiseOp, RmsNormOp
 from lpu_mlir.dialects.lpu_graph.composite import WIDE
-from lpu_mlir.transforms.matching import (
+from lpu_mlir.graphs.matching import (
     Match,
     Number,
     Pattern,

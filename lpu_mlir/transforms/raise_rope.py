@@ -14,7 +14,7 @@ from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import element_type, extents
 from lpu_mlir.dialects.lpu_graph import ConcatOp, PointwiseOp, RopeOp, SliceOp
 from lpu_mlir.dialects.lpu_graph.kinds import in_domain
-from lpu_mlir.transforms.matching import (
+from lpu_mlir.graphs.matching import (
     Match,
     Pattern,
     Var,

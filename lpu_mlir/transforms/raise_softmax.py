@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from lpu_mlir.dialects.lpu import element_type
 from lpu_mlir.dialects.lpu_graph import LogSoftmaxOp, PointwiseOp, SoftmaxOp
 from lpu_mlir.dialects.lpu_graph.composite import WIDE, RowOp
-from lpu_mlir.transforms.matching import Pattern, Row, Var, anchors, match, point, replace_root
+from lpu_mlir.graphs.matching import Pattern, Row, Var, anchors, match, point, replace_root
 
 X = Var("x")
 _SHIFTED = point("sub", X, Row("max", X))

@@ -1,0 +1,1 @@
+"""What the passes on graphs are made of: patterns over `lpu_graph` (`matching`)."""
