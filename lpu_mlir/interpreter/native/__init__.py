@@ -1,0 +1,1 @@
+"""The native interpreter: kernels as machine code."""

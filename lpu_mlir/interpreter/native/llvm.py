@@ -1,0 +1,329 @@
+"""LLVM text, one function at a time: values, address arithmetic that folds, and loops.
+
+A `Builder` knows nothing of kernels.  Integers known while emitting stay Python integers, so that
+what is static in a kernel is a constant in its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+)
+from xdsl.ir import Attribute
+
+from lpu_mlir.dialects.lpu import element_bytes
+
+
+@dataclass(frozen=True)
+class Value:
+    """An LLVM value: its type and how it is written."""
+
+    type: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+Int: TypeAlias = "int | Value"
+"""An i64: known now, or a value."""
+
+I1, I8, I32, I64, PTR = "i1", "i8", "i32", "i64", "ptr"
+
+
+def register_type(element: Attribute) -> str:
+    """The LLVM type of one element in a register; bf16 is `bfloat`, i1 is `i1`."""
+    match element:
+        case Float32Type():
+            return "float"
+        case Float64Type():
+            return "double"
+        case Float16Type():
+            return "half"
+        case BFloat16Type():
+            return "bfloat"
+        case IndexType():
+            return I64
+        case IntegerType():
+            return f"i{element.width.data}"
+        case _:
+            raise NotImplementedError(f"kernels do not compute with {element}")
+
+
+def memory_type(element: Attribute) -> str:
+    """The LLVM type of one element in memory: as in a register, but a byte for i1."""
+    return I8 if register_type(element) == I1 else register_type(element)
+
+
+def vector(element: str, lanes: int) -> str:
+    """So many elements in one register; a plain scalar for one lane."""
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+def element_of(type: str) -> str:
+    """The element type of a vector type, or the scalar type itself."""
+    return type.split(" x ")[1][:-1] if type.startswith("<") else type
+
+
+def lanes_of(type: str) -> int:
+    return int(type[1:].split(" ")[0]) if type.startswith("<") else 1
+
+
+@dataclass
+class Module:
+    """What the functions of one LLVM module share: declarations and helper functions, by name."""
+
+    declarations: dict[str, str] = field(default_factory=dict[str, str])
+    definitions: dict[str, str] = field(default_factory=dict[str, str])
+
+    def text(self) -> str:
+        parts = [*self.definitions.values(), *self.declarations.values()]
+        return "\n\n".join(parts) + "\n"
+
+
+class Loop:
+    """A loop being built: its index, what it carries, and after it, the results."""
+
+    def __init__(self, index: Value, carried: Sequence[Value]):
+        self.index, self.carried = index, list(carried)
+        self.next = list(carried)
+        self.results: list[Value] = []
+
+    def carry(self, values: Iterable[Value]) -> None:
+        """What the next iteration gets, or what the loop results in."""
+        self.next = list(values)
+
+
+class Builder:
+    """The body of one function."""
+
+    def __init__(self, module: Module):
+        self.module = module
+        self.lines: list[str] = ["entry:"]
+        self._block = "entry"
+        self._count = 0
+
+    # --- basics ---------------------------------------------------------------------------------
+
+    def fresh(self, prefix: str = "v") -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def emit(self, line: str) -> None:
+        self.lines.append(f"  {line}")
+
+    def op(self, type: str, text: str) -> Value:
+        """An instruction with a result of this type: `b.op("i64", "add i64 %a, %b")`."""
+        name = f"%{self.fresh()}"
+        self.emit(f"{name} = {text}")
+        return Value(type, name)
+
+    def declare(self, name: str, signature: str) -> None:
+        """A function defined elsewhere, as in `b.declare("expf", "float (float)")`."""
+        result, arguments = signature.split(" (", 1)
+        self.module.declarations.setdefault(name, f"declare {result} @{name}({arguments}")
+
+    def call(self, name: str, type: str, operands: Sequence[Value]) -> Value:
+        """A call of a function with a result; declares LLVM's own."""
+        if name.startswith("llvm."):
+            self.declare(name, f"{type} ({', '.join(value.type for value in operands)})")
+        return self.op(type, f"call {type} @{name}({', '.join(map(str, operands))})")
+
+    def call_void(self, name: str, operands: Sequence[Value]) -> None:
+        if name.startswith("llvm."):
+            self.declare(name, f"void ({', '.join(value.type for value in operands)})")
+        self.emit(f"call void @{name}({', '.join(map(str, operands))})")
+
+    # --- integers -------------------------------------------------------------------------------
+
+    def value(self, number: Int) -> Value:
+        return number if isinstance(number, Value) else Value(I64, str(number))
+
+    def _fold(self, name: str, a: Int, b: Int) -> Value:
+        return self.op(I64, f"{name} i64 {self.value(a).text}, {self.value(b).text}")
+
+    def add(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0 or b == 0:
+            return b if a == 0 else a
+        return self._fold("add nsw", a, b)
+
+    def sub(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return a if b == 0 else self._fold("sub nsw", a, b)
+
+    def mul(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if a == 0 or b == 0:
+            return 0
+        if a == 1 or b == 1:
+            return b if a == 1 else a
+        return self._fold("mul nsw", a, b)
+
+    def minimum(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return self.call("llvm.smin.i64", I64, [self.value(a), self.value(b)])
+
+    def maximum(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        return self.call("llvm.smax.i64", I64, [self.value(a), self.value(b)])
+
+    def floor_divide(self, a: Int, b: Int) -> Int:
+        """Rounds down; the divisor must be positive."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a // b
+        if b == 1:
+            return a
+        if isinstance(b, int) and b & (b - 1) == 0:
+            return self._fold("ashr", a, b.bit_length() - 1)
+        quotient, rest = self._fold("sdiv", a, b), self._fold("srem", a, b)
+        low = self.op(I1, f"icmp slt {rest}, 0")
+        return self.sub(quotient, self.op(I64, f"zext {low} to i64"))
+
+    def round_down(self, a: Int, multiple: int) -> Int:
+        """The largest multiple that is not above a number of 0 or more."""
+        if isinstance(a, int):
+            return a // multiple * multiple
+        if multiple & (multiple - 1) == 0:
+            return self._fold("and", a, -multiple)
+        return self.mul(self._fold("udiv", a, multiple), multiple)
+
+    def less(self, a: Int, b: Int) -> Value:
+        return self.op(I1, f"icmp slt {self.value(a)}, {self.value(b).text}")
+
+    # --- memory ---------------------------------------------------------------------------------
+
+    def address(self, base: Value, offset: Int, element: Attribute) -> Value:
+        """The address of an element, counted in elements from a base."""
+        if offset == 0:
+            return base
+        kind, index = memory_type(element), self.value(offset)
+        return self.op(PTR, f"getelementptr inbounds {kind}, ptr {base.text}, {index}")
+
+    def load(self, address: Value, element: Attribute, lanes: int = 1) -> Value:
+        """Consecutive elements, unaligned but for the element's own size."""
+        kind = vector(memory_type(element), lanes)
+        loaded = self.op(kind, f"load {kind}, {address}, align {element_bytes(element)}")
+        return self._from_memory(loaded, element, lanes)
+
+    def store(self, value: Value, address: Value, element: Attribute) -> None:
+        stored = self._to_memory(value, element)
+        self.emit(f"store {stored}, {address}, align {element_bytes(element)}")
+
+    def _from_memory(self, loaded: Value, element: Attribute, lanes: int) -> Value:
+        if register_type(element) != I1:
+            return loaded
+        zero = "0" if lanes == 1 else "zeroinitializer"
+        return self.op(vector(I1, lanes), f"icmp ne {loaded}, {zero}")
+
+    def _to_memory(self, value: Value, element: Attribute) -> Value:
+        if register_type(element) != I1:
+            return value
+        kind = vector(I8, lanes_of(value.type))
+        return self.op(kind, f"zext {value} to {kind}")
+
+    # --- vectors --------------------------------------------------------------------------------
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        """A scalar in every lane."""
+        if lanes == 1 or lanes_of(value.type) == lanes:
+            return value
+        kind = vector(value.type, lanes)
+        if not value.text.startswith("%"):
+            return Value(kind, f"splat ({value})")
+        first = self.op(kind, f"insertelement {kind} poison, {value}, i64 0")
+        return self.op(
+            kind,
+            f"shufflevector {first}, {kind} poison, <{lanes} x i32> zeroinitializer",
+        )
+
+    def extract(self, value: Value, lane: int) -> Value:
+        if lanes_of(value.type) == 1:
+            return value
+        return self.op(element_of(value.type), f"extractelement {value}, i64 {lane}")
+
+    def insert(self, into: Value, value: Value, lane: int) -> Value:
+        return self.op(into.type, f"insertelement {into}, {value}, i64 {lane}")
+
+    def lane_numbers(self, lanes: int) -> Value:
+        """0, 1, 2, ... as i64."""
+        if lanes == 1:
+            return Value(I64, "0")
+        return Value(vector(I64, lanes), f"<{', '.join(f'i64 {n}' for n in range(lanes))}>")
+
+    # --- control --------------------------------------------------------------------------------
+
+    def start_block(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+        self._block = name
+
+    @contextmanager
+    def loop(
+        self, lower: Int, upper: Int, step: Int = 1, carried: Sequence[Value] = ()
+    ) -> Generator[Loop]:
+        """A loop from `lower` to below `upper`; it may make no trip.
+
+        ```python
+        with b.loop(0, n, 16, [acc]) as loop:
+            loop.carry([b.op(...loop.index... loop.carried[0]...)])
+        total = loop.results[0]
+        ```
+        """
+        name, before = self.fresh("loop"), self._block
+        index = Value(I64, f"%{name}.i")
+        inside = [Value(v.type, f"%{name}.c{n}") for n, v in enumerate(carried)]
+        loop = Loop(index, inside)
+        first = self.value(lower)
+        self.emit(f"br label %{name}.head")
+        self.start_block(f"{name}.head")
+        head = len(self.lines)
+        more = self.less(index, upper)
+        self.emit(f"br {more}, label %{name}.body, label %{name}.end")
+        self.start_block(f"{name}.body")
+        yield loop
+        following = self.add(index, step)
+        last = self._block
+        self.emit(f"br label %{name}.head")
+        phis = [
+            f"  %{name}.i = phi i64 [ {first.text}, %{before} ], "
+            f"[ {self.value(following).text}, %{last} ]"
+        ]
+        for n, (start, value) in enumerate(zip(carried, loop.next, strict=True)):
+            phis.append(
+                f"  %{name}.c{n} = phi {start.type} [ {start.text}, %{before} ], "
+                f"[ {value.text}, %{last} ]"
+            )
+        self.lines[head:head] = phis
+        self.start_block(f"{name}.end")
+        loop.results = inside
+
+    @contextmanager
+    def when(self, condition: Value) -> Generator[None]:
+        """What is done only if the condition holds; values made inside do not leave."""
+        name = self.fresh("if")
+        self.emit(f"br {condition}, label %{name}.then, label %{name}.end")
+        self.start_block(f"{name}.then")
+        yield
+        self.emit(f"br label %{name}.end")
+        self.start_block(f"{name}.end")
+
+    def function(self, name: str, arguments: Sequence[Value], attributes: str = "") -> str:
+        """The text of the function, returning nothing."""
+        taken = ", ".join(map(str, arguments))
+        body = "\n".join([*self.lines, "  ret void"])
+        return f"define void @{name}({taken}) {attributes}{{\n{body}\n}}"

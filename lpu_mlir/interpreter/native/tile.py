@@ -1,0 +1,39 @@
+"""Where the elements of a tile are: the one thing that all operations on tiles share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute
+
+from lpu_mlir.interpreter.native.llvm import Builder, Int, Value
+
+
+@dataclass(frozen=True)
+class View:
+    """Elements in memory: element [i, j, ...] is at `base` + i * strides[0] + j * strides[1] + ...
+
+    Sizes and strides are counted in elements.  A stride may be 0 (broadcast) or anything else that
+    the memory allows; nothing is aligned beyond the element's own size.
+    """
+
+    base: Value
+    element: Attribute
+    sizes: tuple[Int, ...]
+    strides: tuple[Int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+    def at(self, b: Builder, position: Sequence[Int]) -> Value:
+        """The address of an element."""
+        offset: Int = 0
+        for index, stride in zip(position, self.strides, strict=True):
+            offset = b.add(offset, b.mul(index, stride))
+        return b.address(self.base, offset, self.element)
+
+    def moved(self, b: Builder, position: Sequence[Int], sizes: Sequence[Int]) -> View:
+        """The part that starts at a position."""
+        return View(self.at(b, position), self.element, tuple(sizes), self.strides)
