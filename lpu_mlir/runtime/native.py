@@ -27,7 +27,6 @@ from lpu_mlir.runtime.flat import (
     Copy,
     FlatProgram,
     HostCall,
-    Root,
     Run,
     aliases,
     flatten,
@@ -133,8 +132,6 @@ class Function:
 
     def _run(self, table: RunTable) -> Step:
         roots = [self.numbers[root] for root in table.roots]
-        names = dict.fromkeys(kernel.name for kernel in table.kernels)
-        row = f"lpu_mlir::{next(iter(names), '')}"
         workers, threads = pool(), torch.get_num_threads
 
         def step(call: Call) -> None:
@@ -242,7 +239,7 @@ class NativeProgram:
         flats = {name: flatten(op, functions) for name, op in entries.items()}
         self.kernels = load_kernels(module, list(flats.values()), emit, loader)
         self.functions = {name: Function(flat, self.kernels) for name, flat in flats.items()}
-        self.argument_types: dict[str, Sequence[Attribute]] = {
+        self.argument_types: Mapping[str, Sequence[Attribute]] = {
             name: op.function_type.inputs.data for name, op in entries.items()
         }
         self.returned = positions(entries["main"], RETURNED)

@@ -13,7 +13,8 @@ from lpu_mlir.dialects.expr import Expr
 
 Symbols: TypeAlias = dict[str, int]
 Number: TypeAlias = Callable[[Symbols], int]
-Key, Value = TypeVar("Key", bound=Hashable), TypeVar("Value")
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
 def number(expr: Expr) -> Number:

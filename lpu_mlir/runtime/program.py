@@ -94,18 +94,19 @@ class Program:
             op.sym_name.data: CompiledKernel(op) for op in ops if isinstance(op, KernelOp)
         }
         self.functions: dict[str, Function] = {}
-        self.argument_types: dict[str, Sequence[Attribute]] = {}
+        types: dict[str, Sequence[Attribute]] = {}
         self.returned: tuple[int, ...] = ()
         self.frozen: tuple[int, ...] = ()
         for op in ops:
             if isinstance(op, func.FuncOp):
                 name = op.sym_name.data
                 self.functions[name] = _Builder(self, op).build()
-                self.argument_types[name] = op.function_type.inputs.data
+                types[name] = op.function_type.inputs.data
                 if name == "main":
                     self.returned = positions(op, RETURNED)
                 elif name == FREEZE:
                     self.frozen = positions(op, FROZEN)
+        self.argument_types: Mapping[str, Sequence[Attribute]] = types
 
     def empty(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
         return torch.empty_strided(sizes, strides, dtype=dtype)

@@ -99,6 +99,8 @@ class Signature:
         read = dict(filter(None, map(_reader, self.inputs, count())))
         self._readers = [read[i] for i in sorted(read)]
         """For each argument but the constants, what finds it among the inputs."""
+        tensors = [given for given in self.inputs if isinstance(given, TensorInput)]
+        self._longer = [given.argument for given in tensors if given.longer]
 
     def _bindings(self, wanted: set[str]) -> list[Binding]:
         """How each symbol is read off the inputs; what is left, host calls bind."""
@@ -125,6 +127,8 @@ class Signature:
         ValueError for one that is laid out otherwise.
         """
         tensors = [read(inputs) for read in self._readers] + self.constants
+        for position in self._longer:
+            tensors[position] = tensors[position][: layouts[position].sizes[0]]
         for position, (tensor, layout) in enumerate(zip(tensors, layouts, strict=True)):
             if (
                 tensor.shape != layout.sizes
