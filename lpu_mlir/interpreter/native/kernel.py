@@ -62,6 +62,8 @@ from lpu_mlir.interpreter.native.tile import View
 from lpu_mlir.transforms.coalesce_cores import coalesce
 from lpu_mlir.transforms.join_movement import join_kernel
 
+UNJOINED = "channels are joined by the pass join-movement"
+
 ARGUMENTS = (
     Value(PTR, "%args"),
     Value(PTR, "%scratch"),
@@ -175,7 +177,11 @@ def emit_block(f: Frame, block: Block) -> None:
         if isinstance(op, YieldOp):
             continue
         f.position = f.schedule.position[op]
-        EMIT.get(type(op), emit_scalar_op)(f, op)
+        if (emit := EMIT.get(type(op))) is None:
+            if op.name.startswith("lpu_kernel."):
+                raise NotImplementedError(f"{op.name} has no native form; {UNJOINED}")
+            emit = emit_scalar_op
+        emit(f, op)
 
 
 def _for(f: Frame, op: Operation) -> None:

@@ -11,8 +11,8 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.target import Target
 
 from lpu_mlir.dialects.lpu_kernel import KernelOp
-from lpu_mlir.interpreter.native.kernel import emit_kernel
-from lpu_mlir.interpreter.native.machine import MACHINES
+from lpu_mlir.interpreter.native.kernel import NativeKernel, emit_kernel
+from lpu_mlir.interpreter.native.machine import MACHINES, Machine
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,17 @@ class LlvmIrTarget(Target):
             )
         for kernel in module.walk():
             if isinstance(kernel, KernelOp):
-                native = emit_kernel(kernel, MACHINES[self.machine], lambda a, b: a is b)
+                native = _emit(kernel, MACHINES[self.machine])
                 print(f"; @{native.name}: {native.scratch_bytes} bytes of scratch", file=output)
                 for function, cores in native.phases:
                     print(f"; @{function} on {cores} cores", file=output)
                 for number, (error, message) in enumerate(native.checks, 1):
                     print(f"; check {number}: {error}: {message}", file=output)
                 print(native.text, file=output)
+
+
+def _emit(kernel: KernelOp, machine: Machine) -> NativeKernel:
+    try:
+        return emit_kernel(kernel, machine, lambda a, b: a is b)
+    except NotImplementedError as error:
+        raise PassFailedException(f"kernel @{kernel.sym_name.data}: {error}") from error
