@@ -14,6 +14,7 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from xdsl.dialects.builtin import ModuleOp
 
 from lpu_mlir.frontend import import_graph
 from lpu_mlir.frontend.decompositions import decompositions
@@ -27,8 +28,11 @@ from lpu_mlir.options import Options
 from lpu_mlir.pipeline import PipelineError, run_stages, stages
 from lpu_mlir.report import begin_graph, note_break
 from lpu_mlir.reproducer import CompileError, write_reproducer
-from lpu_mlir.runtime.executable import Executable, Signature
+from lpu_mlir.runtime.executable import Executable
+from lpu_mlir.runtime.native import NativeProgram
 from lpu_mlir.runtime.program import Program
+from lpu_mlir.runtime.signature import Signature
+from lpu_mlir.runtime.stats import Runnable
 
 Boxed: TypeAlias = Callable[[list[Any]], list[Any]]
 """A compiled graph: from a list of inputs, which it empties, to a list of outputs."""
@@ -108,7 +112,6 @@ def compile_fx(
     """
     options = options or Options()
     target = get_target(options.target)
-    params = InterpreterParams(seed=options.seed, sram_bytes=target.sram_bytes)
     record = begin_graph()
     importing = partial(import_graph, gm, fallback=options.fallback, handlers=handlers)
     # AOTAutograd may call with fake tensors switched on: constants made now would be fake.
@@ -125,10 +128,21 @@ def compile_fx(
                 raise CompileError(str(error)) from error
             raise write_reproducer(lambda: importing().module, todo, error) from error
         start = perf_counter()
-        program = Program(graph.module, params)
+        program = make_program(graph.module, options)
         record.prepared(perf_counter() - start)
         LOG.info("%s, %s", record, options)
-        return Executable(signature, program, record.ran)
+        return Executable(signature, program, record.listener)
+
+
+def make_program(module: ModuleOp, options: Options) -> Runnable:
+    """What runs a lowered module; CompileError if a kernel has no native form."""
+    if options.interpreter == "native":
+        try:
+            return NativeProgram(module)
+        except NotImplementedError as error:
+            raise CompileError(f"lpu_mlir: no machine code for {error}") from error
+    sram_bytes = get_target(options.target).sram_bytes
+    return Program(module, InterpreterParams(seed=options.seed, sram_bytes=sram_bytes))
 
 
 def compile_function(

@@ -11,23 +11,40 @@ from typing import Any, TypeAlias
 import numpy as np
 from torch import Tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, MemRefType, StridedLayoutAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from lpu_mlir.dialects.lpu_kernel import ContractOp, KernelOp
 from lpu_mlir.interpreter.native.compile import Code, Loader
-from lpu_mlir.interpreter.native.kernel import NativeKernel
+from lpu_mlir.interpreter.native.kernel import NativeKernel, emit_kernel, prepare_kernel
 from lpu_mlir.interpreter.native.machine import Machine
 from lpu_mlir.interpreter.native.pool import Plan, as_bases, pool
 
 Aliases: TypeAlias = set[tuple[int, int]]
 """Pairs of a kernel's buffers, the lower one first, that may share bytes."""
 
-Emit: TypeAlias = Callable[[KernelOp, Machine, Aliases], NativeKernel]
+Emit: TypeAlias = Callable[[KernelOp, Machine, Aliases, int], NativeKernel]
+"""From a kernel after the whole pipeline to LLVM text for so many workers."""
 
 WORKER_BYTES = 16 << 10
 """Another worker is worth it for so many bytes of a kernel's buffers."""
 CONTRACTION_BYTES = 2 << 10
 """The same for kernels that multiply matrices: they read what they load more than once."""
+
+
+def emit(kernel: KernelOp, machine: Machine, aliases: Aliases, workers: int) -> NativeKernel:
+    """The kernel as LLVM text; NotImplementedError names the kernel and what has no translation."""
+    prepared = prepare_kernel(kernel, workers)
+    memrefs = [argument for argument in prepared.args if isinstance(argument.type, MemRefType)]
+    numbers = {argument: n for n, argument in enumerate(memrefs)}
+
+    def may_alias(a: SSAValue, b: SSAValue) -> bool:
+        i, j = sorted((numbers[a], numbers[b]))
+        return i == j or (i, j) in aliases
+
+    try:
+        return emit_kernel(prepared, machine, may_alias)
+    except NotImplementedError as error:
+        raise NotImplementedError(f"kernel @{kernel.sym_name.data}: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 from lpu_mlir.dialects.lpu import FREEZE, FROZEN, element_type, extents, strides
 from lpu_mlir.dialects.lpu_kernel import KernelOp
 from lpu_mlir.frontend.types import DTYPES
-from lpu_mlir.interpreter.native.compile import Loader, loader
+from lpu_mlir.interpreter.native.compile import loader
 from lpu_mlir.interpreter.native.pool import as_bases, pool
 from lpu_mlir.logs import logger
 from lpu_mlir.runtime.buffers import SHARED
@@ -233,11 +233,11 @@ class NativeProgram:
     Raises NotImplementedError, which names the kernel, for what has no translation.
     """
 
-    def __init__(self, module: ModuleOp, emit: Emit = emit, loader: Loader | None = None):
+    def __init__(self, module: ModuleOp, emit: Emit = emit):
         functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
         entries = {name: functions[name] for name in ("main", FREEZE) if name in functions}
         flats = {name: flatten(op, functions) for name, op in entries.items()}
-        self.kernels = load_kernels(module, list(flats.values()), emit, loader)
+        self.kernels = load_kernels(module, list(flats.values()), emit)
         self.functions = {name: Function(flat, self.kernels) for name, flat in flats.items()}
         self.argument_types: Mapping[str, Sequence[Attribute]] = {
             name: op.function_type.inputs.data for name, op in entries.items()
@@ -273,14 +273,15 @@ class NativeProgram:
 
 
 def load_kernels(
-    module: ModuleOp, flats: Sequence[FlatProgram], emit: Emit, given: Loader | None
+    module: ModuleOp, flats: Sequence[FlatProgram], emit: Emit = emit
 ) -> dict[str, LoadedKernel]:
     """The kernels that are launched, by name."""
     launched = {launch.kernel for flat in flats for launch in flat.launches()}
-    chosen, found = given or loader(), dict[str, LoadedKernel]()
+    chosen, workers = loader(), torch.get_num_threads()
+    found: dict[str, LoadedKernel] = {}
     for op in module.ops:
         if isinstance(op, KernelOp) and op.sym_name.data in launched:
             shared = set[tuple[int, int]]().union(*(aliases(flat, op) for flat in flats))
-            native = emit(op, chosen.machine, shared)
+            native = emit(op, chosen.machine, shared, workers)
             found[op.sym_name.data] = LoadedKernel.load(op, native, chosen)
     return found

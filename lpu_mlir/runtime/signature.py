@@ -22,6 +22,7 @@ from lpu_mlir.frontend.outputs import OUTPUTS, STRIDES
 from lpu_mlir.frontend.types import DTYPES
 from lpu_mlir.runtime.numbers import Symbols, numbers
 
+
 @dataclass(frozen=True)
 class Layout:
     """The layout that the program was compiled for: dtype, extents and strides."""
@@ -251,5 +252,3 @@ def _view_output(data: Mapping[str, Attribute]) -> Output:
         return base.as_strided(numbers(shape.data)(values), numbers(steps.data)(values), start)
 
     return output
-
-
