@@ -27,7 +27,7 @@ def emit_contraction(f: Frame, op: Operation) -> None:
         f.fill(out, f.tile(op.acc))
     emit_contract(
         f.b,
-        f.machine.vector_bytes,
+        f.machine,
         lhs,
         op.lhs_dims.get_values(),
         rhs,
