@@ -19,6 +19,7 @@ from lpu_mlir.interpreter.native.llvm import (
     Value,
     lanes_of,
     memory_type,
+    suffix,
     vector,
 )
 from lpu_mlir.interpreter.native.tile import View
@@ -295,7 +296,7 @@ class Nest:
 def within(b: Builder, positions: Value, size: Int) -> Value:
     """Positions along a dim, those outside of it replaced by its last."""
     last = b.splat(b.value(b.maximum(b.sub(size, 1), 0)), lanes_of(positions.type))
-    return b.call(f"llvm.umin.{mangled(positions.type)}", positions.type, [positions, last])
+    return b.call(f"llvm.umin.{suffix(positions.type)}", positions.type, [positions, last])
 
 
 # --- vectors and memory ---------------------------------------------------------------------------
@@ -308,7 +309,7 @@ def load_vector(
     if mask is None:
         return b.load(address, element, lanes)
     kind, size = vector(memory_type(element), lanes), element_bytes(element)
-    name = f"llvm.masked.load.{mangled(kind)}.p0"
+    name = f"llvm.masked.load.{suffix(kind)}.p0"
     b.declare(name, f"{kind} (ptr, {mask.type}, {kind})")
     loaded = b.op(
         kind,
@@ -325,7 +326,7 @@ def store_vector(
         b.store(value, address, element)
         return
     stored, size = b.to_memory(value, element), element_bytes(element)
-    name = f"llvm.masked.store.{mangled(stored.type)}.p0"
+    name = f"llvm.masked.store.{suffix(stored.type)}.p0"
     b.declare(name, f"void ({stored.type}, ptr, {mask.type})")
     b.emit(f"call void @{name}({stored}, ptr align {size} {address.text}, {mask})")
 
@@ -338,7 +339,7 @@ def gather(
         return b.load(addresses, element)
     kind, size = vector(memory_type(element), lanes), element_bytes(element)
     mask = mask or b.splat(TRUE, lanes)
-    name = f"llvm.masked.gather.{mangled(kind)}.v{lanes}p0"
+    name = f"llvm.masked.gather.{suffix(kind)}.v{lanes}p0"
     b.declare(name, f"{kind} ({addresses.type}, {mask.type}, {kind})")
     loaded = b.op(
         kind,
@@ -357,17 +358,6 @@ def scatter(
         return
     stored, size = b.to_memory(value, element), element_bytes(element)
     mask = mask or b.splat(TRUE, lanes)
-    name = f"llvm.masked.scatter.{mangled(stored.type)}.v{lanes}p0"
+    name = f"llvm.masked.scatter.{suffix(stored.type)}.v{lanes}p0"
     b.declare(name, f"void ({stored.type}, {addresses.type}, {mask.type})")
     b.emit(f"call void @{name}({stored}, {addresses.type} align {size} {addresses.text}, {mask})")
-
-
-_SHORT = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16", "ptr": "p0"}
-
-
-def mangled(type: str) -> str:
-    """A vector type as it is written in the names of LLVM's own functions."""
-    if not type.startswith("<"):
-        return _SHORT.get(type, type)
-    lanes, element = type[1:-1].split(" x ")
-    return f"v{lanes}{_SHORT.get(element, element)}"
