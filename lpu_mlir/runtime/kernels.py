@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, MemRefType, StridedLayoutAttr
 from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.hints import isa
 
 from lpu_mlir.dialects.lpu_kernel import ContractOp, KernelOp
 from lpu_mlir.interpreter.native.compile import Code, Loader
@@ -93,7 +94,7 @@ class LoadedKernel:
             tuple((a, cores) for a, (_, cores) in zip(addresses, native.phases, strict=True)),
             native.scratch_bytes,
             tuple(native.checks),
-            tuple(Layout.of(t) if isinstance(t, MemRefType) else None for t in types),
+            tuple(Layout.of(t) if isa(t, MemRefType[Attribute]) else None for t in types),
             CONTRACTION_BYTES if multiplies else WORKER_BYTES,
             code,
         )
