@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError
+from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from lpu_mlir.dialects import get_all_dialects
@@ -65,6 +66,12 @@ def describe_passes() -> str:
     return "\n".join(lines)
 
 
+def _llvm_ir() -> type[Target]:
+    from lpu_mlir.interpreter.native.target import LlvmIrTarget
+
+    return LlvmIrTarget
+
+
 class LpuOptMain(xDSLOptMain):
     """
     xDSL's driver with the dialects and passes of this package beside xDSL's own (``canonicalize``,
@@ -101,6 +108,10 @@ class LpuOptMain(xDSLOptMain):
     def register_all_passes(self) -> None:
         super().register_all_passes()
         self.available_passes.update(get_all_passes())
+
+    def register_all_targets(self) -> None:
+        super().register_all_targets()
+        self.available_targets["llvm-ir"] = _llvm_ir
 
     def setup_pipeline(self) -> None:
         try:
