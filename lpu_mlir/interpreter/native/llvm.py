@@ -6,7 +6,8 @@ what is static in a kernel is a constant in its code.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+import struct
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -79,6 +80,74 @@ def lanes_of(type: str) -> int:
     return int(type[1:].split(" ")[0]) if type.startswith("<") else 1
 
 
+def retyped(type: str, element: str) -> str:
+    """The type of as many lanes of another element."""
+    return vector(element, lanes_of(type))
+
+
+_INTRINSIC_SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+
+
+def suffix(type: str) -> str:
+    """How the name of an intrinsic ends for a type: `v16f32`."""
+    element, lanes = element_of(type), lanes_of(type)
+    name = _INTRINSIC_SUFFIX.get(element, element)
+    return name if lanes == 1 else f"v{lanes}{name}"
+
+
+# --- literals -----------------------------------------------------------------------------------
+
+
+def literal(type: str, number: float) -> Value:
+    """A number in every lane, rounded to the type if it is one of floats."""
+    element, lanes = element_of(type), lanes_of(type)
+    text = (
+        _FLOAT_TEXT[element](number) if element in _FLOAT_TEXT else _integer_text(element, number)
+    )
+    return Value(type, text if lanes == 1 else f"splat ({element} {text})")
+
+
+def known(value: Value) -> float | None:
+    """The number that a `literal` of f32 or f64 was made of, as it was rounded."""
+    text = value.text.removeprefix(f"splat ({element_of(value.type)} ").removesuffix(")")
+    if element_of(value.type) not in ("float", "double") or not text.startswith("0x"):
+        return None
+    return struct.unpack(">d", bytes.fromhex(text[2:]))[0]
+
+
+def _integer_text(element: str, number: float) -> str:
+    """With its sign, wrapped around to the width."""
+    if element == I1:
+        return "true" if int(number) & 1 else "false"
+    width = int(element[1:])
+    return str((int(number) + (1 << width - 1)) % (1 << width) - (1 << width - 1))
+
+
+def _rounded(number: float, code: str) -> bytes:
+    """The bytes of a number in the format of `struct`; infinite if too large for it."""
+    try:
+        return struct.pack(f">{code}", number)
+    except OverflowError:
+        return struct.pack(f">{code}", float("inf") if number > 0 else float("-inf"))
+
+
+def _bfloat(number: float) -> int:
+    """The bits of the nearest bf16 to the nearest f32."""
+    bits = int.from_bytes(_rounded(number, "f"))
+    return bits >> 16 | 0x40 if number != number else bits + 0x7FFF + (bits >> 16 & 1) >> 16
+
+
+_FLOAT_TEXT: dict[str, Callable[[float], str]] = {
+    "half": lambda number: f"0xH{_rounded(number, 'e').hex().upper()}",
+    "bfloat": lambda number: f"0xR{_bfloat(number):04X}",
+    # LLVM writes f32 as the f64 that is equal to it.
+    "float": lambda number: (
+        f"0x{_rounded(struct.unpack('>f', _rounded(number, 'f'))[0], 'd').hex()}"
+    ),
+    "double": lambda number: f"0x{_rounded(number, 'd').hex()}",
+}
+
+
 @dataclass
 class Module:
     """What the functions of one LLVM module share: declarations and helper functions, by name."""
@@ -143,6 +212,30 @@ class Builder:
         if name.startswith("llvm."):
             self.declare(name, f"void ({', '.join(value.type for value in operands)})")
         self.emit(f"call void @{name}({', '.join(map(str, operands))})")
+
+    # --- all lanes at once ----------------------------------------------------------------------
+
+    def binary(self, name: str, x: Value, y: Value) -> Value:
+        """An instruction on two operands with a result of their type."""
+        return self.op(x.type, f"{name} {x}, {y.text}")
+
+    def cast(self, name: str, x: Value, element: str) -> Value:
+        """A conversion of every lane: `b.cast("fpext", x, "float")`."""
+        kind = retyped(x.type, element)
+        return self.op(kind, f"{name} {x} to {kind}")
+
+    def compare(self, comparison: str, x: Value, y: Value) -> Value:
+        """An i1 for every lane: `b.compare("icmp eq", x, y)`."""
+        return self.op(retyped(x.type, I1), f"{comparison} {x}, {y.text}")
+
+    def select(self, condition: Value, x: Value, y: Value) -> Value:
+        return self.op(x.type, f"select {condition}, {x}, {y}")
+
+    def intrinsic(self, name: str, *operands: Value) -> Value:
+        """LLVM's own function of that name for the type of the first operand, and with that type
+        as its result."""
+        kind = operands[0].type
+        return self.call(f"llvm.{name}.{suffix(kind)}", kind, operands)
 
     # --- integers -------------------------------------------------------------------------------
 
@@ -322,8 +415,16 @@ class Builder:
         self.emit(f"br label %{name}.end")
         self.start_block(f"{name}.end")
 
-    def function(self, name: str, arguments: Sequence[Value], attributes: str = "") -> str:
-        """The text of the function, returning nothing."""
-        taken = ", ".join(map(str, arguments))
-        body = "\n".join([*self.lines, "  ret void"])
-        return f"define void @{name}({taken}) {attributes}{{\n{body}\n}}"
+    def function(
+        self,
+        name: str,
+        arguments: Sequence[Value],
+        attributes: str = "",
+        result: Value | None = None,
+        linkage: str = "",
+    ) -> str:
+        """The text of the function, which returns the result if there is one."""
+        taken, type = ", ".join(map(str, arguments)), result.type if result else "void"
+        body = "\n".join([*self.lines, f"  ret {result or 'void'}"])
+        head = f"{linkage} {type}".lstrip()
+        return f"define {head} @{name}({taken}) {attributes}{{\n{body}\n}}"

@@ -313,7 +313,8 @@ def _truncate(dtype: torch.dtype) -> Unary:
 def _sign_extend(op: Operation) -> Unary:
     dtype = _result_dtype(op)
     if op.operands[0].type == i1:
-        return lambda x: -x.to(dtype)
+        # By way of an integer, of which there is no -0.
+        return lambda x: (-x.to(torch.int8)).to(dtype)
     return _truncate(dtype)
 
 

@@ -1,0 +1,117 @@
+"""From LLVM text to machine code that can be called: optimised, made an object, loaded."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from itertools import count
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
+
+from lpu_mlir.interpreter.native.machine import Machine
+
+llvm: Any = import_module("llvmlite.binding")  # it has no types
+
+MakeObject: TypeAlias = Callable[[str, Machine], bytes]
+"""From LLVM text to the bytes of an object file."""
+
+OPTIMISATION = 2
+"""LLVM's level for the passes over its IR and for code generation."""
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()
+
+
+@cache
+def host() -> Machine:
+    """This machine: its processor, with every feature that it has."""
+    features: Any = llvm.get_host_cpu_features()
+    wide, middle = features.get("avx512vl", False), features.get("avx2", False)
+    return Machine(
+        name="host",
+        triple=llvm.get_process_triple(),
+        cpu=llvm.get_host_cpu_name(),
+        vector_bytes=64 if wide else 32 if middle else 16,
+        vector_registers=16 if middle and not wide else 32,
+        features=features.flatten(),
+    )
+
+
+def _target_machine(machine: Machine) -> Any:
+    _initialize()
+    target = llvm.Target.from_triple(machine.triple)
+    return target.create_target_machine(
+        cpu=machine.cpu,
+        features=machine.features,
+        opt=OPTIMISATION,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+def object_for(text: str, machine: Machine) -> bytes:
+    """The object file for a module of LLVM text.
+
+    Loops stay as they are written: kernels choose their vectors themselves.  RuntimeError with
+    LLVM's words for text that is not right.
+    """
+    target = _target_machine(machine)
+    context = llvm.create_context()
+    module = llvm.parse_assembly(text, context)
+    module.triple = machine.triple
+    module.data_layout = str(target.target_data)
+    module.verify()
+    tuning = llvm.create_pipeline_tuning_options(OPTIMISATION)
+    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = False
+    builder = llvm.create_pass_builder(target, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return target.emit_object(module)
+
+
+class Code:
+    """Functions in memory, by name; their addresses are valid as long as the object is alive."""
+
+    def __init__(self, jit: Any, tracker: Any, names: Sequence[str]):
+        self._jit, self._tracker = jit, tracker
+        self.addresses: Mapping[str, int] = {name: tracker[name] for name in names}
+
+
+class Loader:
+    """Makes code out of text; equal texts share it for as long as somebody holds it."""
+
+    def __init__(self, machine: Machine, make_object: MakeObject = object_for):
+        self.machine, self._make_object = machine, make_object
+        self._jit = llvm.create_lljit_compiler(_target_machine(machine), use_jit_link=True)
+        self._numbers = count()
+        self._loaded: WeakValueDictionary[str, Code] = WeakValueDictionary()
+        self._lock = threading.Lock()
+
+    def load(self, text: str, names: Sequence[str]) -> Code:
+        """The functions `names` of a module; it may use what the process exports, such as libm.
+
+        RuntimeError for text that is not right and for functions that are not there.
+        """
+        with self._lock:
+            code = self._loaded.get(text)
+            if code is None:
+                code = self._loaded[text] = self._link(self._make_object(text, self.machine), names)
+            return code
+
+    def _link(self, image: bytes, names: Sequence[str]) -> Code:
+        library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+        for name in names:
+            library.export_symbol(name)
+        tracker = library.link(self._jit, f"library{next(self._numbers)}")
+        return Code(self._jit, tracker, names)
+
+
+@cache
+def loader() -> Loader:
+    """What loads code for this machine."""
+    return Loader(host())
