@@ -414,6 +414,7 @@ def test_expressions_that_are_refused(value):
 # --- speed --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_import_time_grows_with_the_graph_only_linearly():
     def chain(length: int) -> float:
         def function(x):

@@ -81,6 +81,7 @@ def config() -> LlamaConfig:
     )
 
 
+@pytest.mark.slow
 def test_outlined_decoder_with_a_cache_is_what_eager_gives(config: LlamaConfig):
     torch.manual_seed(0)
     step = Step(LlamaForCausalLM(config).eval())
