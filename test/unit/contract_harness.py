@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import prod
+from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,8 +17,10 @@ from xdsl.dialects.builtin import bf16, f16, f32, f64, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute
 
 from lpu_mlir.dialects.lpu_kernel.types import ui8
+from lpu_mlir.interpreter.native.compile import Code, Loader, host
 from lpu_mlir.interpreter.native.contract import emit_contract
 from lpu_mlir.interpreter.native.llvm import I64, PTR, Builder, Int, Module, Value
+from lpu_mlir.interpreter.native.machine import Machine
 from lpu_mlir.interpreter.native.tile import View
 
 DTYPES: dict[Attribute, torch.dtype] = {
@@ -79,7 +81,7 @@ class Problem:
         return dict(chain.from_iterable(pairs))
 
 
-def text(problem: Problem, vector_bytes: int, registers: int | None = None) -> str:
+def text(problem: Problem, machine: Machine) -> str:
     """LLVM text of `void contract(ptr args, ptr scratch)`: pointers, unknown sizes and strides."""
     module = Module()
     b = Builder(module)
@@ -113,7 +115,7 @@ def text(problem: Problem, vector_bytes: int, registers: int | None = None) -> s
     lhs, rhs, out = views
     emit_contract(
         b,
-        vector_bytes,
+        machine,
         lhs,
         problem.lhs.dims,
         rhs,
@@ -126,29 +128,24 @@ def text(problem: Problem, vector_bytes: int, registers: int | None = None) -> s
     return f"{function}\n\n{module.text()}"
 
 
+@dataclass(frozen=True)
 class Compiled:
-    """Machine code of LLVM text, for this machine or a lesser one of its kind."""
+    """A contraction in memory, to be called with its arguments and scratch."""
 
-    def __init__(self, source: str, cpu: str | None = None, opt: int = 2):
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        self.module = llvm.parse_assembly(source)
-        self.module.verify()
-        target = llvm.Target.from_default_triple()
-        features = "" if cpu else llvm.get_host_cpu_features().flatten()
-        self.machine = target.create_target_machine(
-            cpu=cpu or llvm.get_host_cpu_name(), features=features, opt=opt
-        )
-        options = llvm.create_pipeline_tuning_options(speed_level=opt)
-        options.loop_vectorization = options.slp_vectorization = False
-        llvm.create_pass_builder(self.machine, options).getModulePassManager().run(
-            self.module, llvm.create_pass_builder(self.machine, options)
-        )
-        self.assembly = ""
-        self.engine = llvm.create_mcjit_compiler(self.module, self.machine)
-        self.engine.finalize_object()
-        address = self.engine.get_function_address("contract")
-        self.function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
+    code: Code
+    function: Any
+
+    @classmethod
+    def of(cls, problem: Problem, machine: Machine) -> Compiled:
+        code = Loader(host()).load(text(problem, machine), ["contract"])
+        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+        return cls(code, prototype(code.addresses["contract"]))
+
+
+def with_vectors(vector_bytes: int) -> Machine:
+    """This machine, with registers of that size used only."""
+    registers = 16 if vector_bytes == 32 else 32
+    return replace(host(), vector_bytes=vector_bytes, vector_registers=registers)
 
 
 LIBC = ctypes.CDLL(None, use_errno=True)

@@ -18,12 +18,13 @@ from lpu_mlir.interpreter.native.contract.axes import Axis, axes_of
 from lpu_mlir.interpreter.native.contract.blocks import Position, Row, Run, runs
 from lpu_mlir.interpreter.native.contract.plan import UNROLLED, Level, Plan, choose, scalar_plan
 from lpu_mlir.interpreter.native.llvm import I1, Builder, Int, Value, lanes_of, vector
+from lpu_mlir.interpreter.native.machine import Machine
 from lpu_mlir.interpreter.native.tile import View
 
 
 def emit_contract(
     b: Builder,
-    machine_vector_bytes: int,
+    machine: Machine,
     lhs: View,
     lhs_dims: Sequence[int],
     rhs: View,
@@ -42,9 +43,7 @@ def emit_contract(
     axes = axes_of(b, lhs, lhs_dims, rhs, rhs_dims, out)
     if any(axis.size == 0 and not axis.summed for axis in axes):
         return
-    lanes = machine_vector_bytes // element_bytes(out.element)
-    registers = 16 if machine_vector_bytes == 32 else 32
-    plan = choose(axes, lanes, registers)
+    plan = choose(axes, machine.lanes(element_bytes(out.element)), machine.vector_registers)
     contraction = Contraction(b, Arithmetic(b, out.element), lhs, rhs, out, accumulate)
     size = plan.vector.size if plan.vector else 1
     if isinstance(size, int):
