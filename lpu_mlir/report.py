@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
-import operator
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar, Token
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import reduce
-from typing import Any, Self, cast
+from typing import Any, Self
 
-import torch
 from torch import fx
 from torch._dynamo.utils import counters
-from xdsl.dialects.builtin import ModuleOp
 
-from lpu_mlir.dialects.location import describe_location
-from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
 from lpu_mlir.logs import logger
-from lpu_mlir.pipeline import Stage
 from lpu_mlir.runtime.stats import KernelUse, RunStats, plus
 
 _OPEN: ContextVar[Report | None] = ContextVar("open report", default=None)
@@ -81,18 +75,14 @@ class CompiledGraph:
         """What each stage took, "import" first and "prepare", the making of closures, last."""
         self._keep_ir = keep_ir
 
-    def imported(self, gm: fx.GraphModule, module: ModuleOp, seconds: float) -> None:
-        self.fallbacks = list(find_fallbacks(module))
-        host = sum(fallback.count for fallback in self.fallbacks)
-        self.native_ops = sum(map(makes_tensors, gm.graph.nodes)) - host
-        for fallback in self.fallbacks:
+    def imported(self, native_ops: int, fallbacks: Sequence[Fallback]) -> None:
+        """Operators that became part of the program, and those that did not."""
+        self.native_ops, self.fallbacks = native_ops, list(fallbacks)
+        for fallback in fallbacks:
             HOST.info(_describe_fallback(fallback))
-        self._staged("import", module, seconds)
 
-    def lowered(self, stage: Stage, module: ModuleOp, seconds: float) -> None:
-        self._staged(stage.name, module, seconds)
-
-    def _staged(self, name: str, module: ModuleOp, seconds: float) -> None:
+    def staged(self, name: str, module: object, seconds: float) -> None:
+        """A stage is done, with this module as its result."""
         self.seconds[name] = seconds
         log = logger(f"ir.{name}")
         if log.isEnabledFor(logging.DEBUG):
@@ -187,36 +177,6 @@ class GraphReport:
 def _add(totals: dict[str, KernelUse], kernels: Mapping[str, KernelUse]) -> None:
     for name, use in kernels.items():
         totals.setdefault(name, KernelUse()).add(use)
-
-
-def makes_tensors(node: fx.Node) -> bool:
-    """Whether a node is an operator with a tensor result, views included."""
-    if node.op != "call_function" or node.target is operator.getitem:
-        return False
-    value: Any = node.meta.get("val")
-    values = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,))
-    return any(isinstance(v, torch.Tensor) for v in values)
-
-
-def find_fallbacks(module: ModuleOp) -> Iterable[Fallback]:
-    """The host calls of an imported module; equal ones are counted together."""
-    counts: Counter[Fallback] = Counter()
-    for op in module.walk():
-        if isinstance(op, HostCallOp):
-            overload = op.overload.data
-            types = [value.type for value in op.inputs]
-            counts[
-                Fallback(
-                    op=".".join(overload.split(".")[:-1]),
-                    overload=overload,
-                    dtypes=tuple(str(element_type(t)) for t in types),
-                    shapes=tuple(f"[{', '.join(map(str, extents(t)))}]" for t in types),
-                    source=describe_location(op.location),
-                    reason=op.reason.data,
-                )
-            ] += 1
-    for fallback, count in counts.items():
-        yield replace(fallback, count=count)
 
 
 @dataclass(repr=False)

@@ -4,7 +4,7 @@ import argparse
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
@@ -42,16 +42,24 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return f"{text}\n{describe_passes()}\n" if self._complete else text
 
 
+def summarize_pass(get: Callable[[], type[ModulePass]]) -> str:
+    """The first sentence of a pass's docstring, or why its module cannot be imported: a pass that
+    is being written must not take the help on all others away."""
+    try:
+        documentation = get().__doc__ or ""
+    except Exception as error:
+        return f"cannot be imported: {type(error).__name__}: {error}"
+    return re.split(r"(?<=\.) ", " ".join(documentation.split()))[0]
+
+
 def describe_passes() -> str:
     """Our passes with the first sentence of their docstrings, and the names of xDSL's."""
     ours = get_all_passes()
     width = max(map(len, ours)) + 2
     lines = ["passes of lpu_mlir:"]
     for name, get in sorted(ours.items()):
-        documentation = " ".join((get().__doc__ or "").split())
-        summary = re.split(r"(?<=\.) ", documentation)[0]
-        said = textwrap.wrap(summary, 98 - width)
-        lines.append(f"  {name:{width}}{said[0]}")
+        said = textwrap.wrap(summarize_pass(get), 98 - width) or [""]
+        lines.append(f"  {name:{width}}{said[0]}".rstrip())
         lines += [" " * (width + 2) + line for line in said[1:]]
     theirs = sorted(Universe.get_multiverse().all_passes.keys() - ours.keys())
     lines += ["", "passes of xDSL:", *textwrap.wrap(", ".join(theirs), 98, break_on_hyphens=False)]
