@@ -28,7 +28,7 @@ from lpu_mlir.pipeline import PipelineError, run_stages, stages
 from lpu_mlir.report import Fallback, begin_graph
 from lpu_mlir.reproducer import CompileError, write_reproducer
 from lpu_mlir.runtime.executable import Executable
-from lpu_mlir.runtime.native import NativeProgram
+from lpu_mlir.runtime.native import Image, NativeProgram
 from lpu_mlir.runtime.program import Program
 from lpu_mlir.runtime.signature import Signature
 from lpu_mlir.runtime.stats import Runnable
@@ -80,7 +80,7 @@ def make_program(module: ModuleOp, options: Options) -> Runnable:
     """What runs a lowered module; CompileError if a kernel has no native form."""
     if options.interpreter == "native":
         try:
-            return NativeProgram(module)
+            return NativeProgram(Image.of(module))
         except NotImplementedError as error:
             raise CompileError(f"lpu_mlir: no machine code for {error}") from error
     sram_bytes = get_target(options.target).sram_bytes

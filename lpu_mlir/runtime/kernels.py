@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from torch import Tensor
@@ -49,20 +49,43 @@ def emit(kernel: KernelOp, machine: Machine, aliases: Aliases, workers: int) -> 
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Which sizes and strides of a memref a kernel must be told; None for the others."""
+class Parameter:
+    """Which sizes and strides of a memref a kernel has to be told: those that are None here."""
 
     sizes: tuple[int | None, ...]
     strides: tuple[int | None, ...] | None
     """None for a dense memref: they follow from the sizes."""
 
     @staticmethod
-    def of(type: MemRefType[Attribute]) -> Layout:
+    def of(type: MemRefType[Attribute]) -> Parameter:
         sizes = tuple(None if n == DYNAMIC_INDEX else n for n in type.get_shape())
         if isinstance(type.layout, StridedLayoutAttr):
-            given = type.layout.strides.data
-            return Layout(sizes, tuple(s.data if isinstance(s, IntAttr) else None for s in given))
-        return Layout(sizes, None)
+            steps = type.layout.strides.data
+            return Parameter(
+                sizes, tuple(s.data if isinstance(s, IntAttr) else None for s in steps)
+            )
+        return Parameter(sizes, None)
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """A kernel as LLVM text, and what its caller must know."""
+
+    native: NativeKernel
+    parameters: tuple[Parameter | None, ...]
+    """Of the memrefs among its arguments; None for an index."""
+    worker_bytes: int
+    """For so many bytes of its buffers another worker is worth it."""
+
+    @staticmethod
+    def of(kernel: KernelOp, native: NativeKernel) -> KernelText:
+        types = [argument.type for argument in kernel.args]
+        multiplies = any(isinstance(op, ContractOp) for op in kernel.walk())
+        return KernelText(
+            native,
+            tuple(Parameter.of(t) if isa(t, MemRefType[Attribute]) else None for t in types),
+            CONTRACTION_BYTES if multiplies else WORKER_BYTES,
+        )
 
 
 @dataclass(frozen=True)
@@ -75,27 +98,22 @@ class LoadedKernel:
     scratch: int
     """Bytes for each worker."""
     checks: tuple[tuple[str, str], ...]
-    arguments: tuple[Layout | None, ...]
-    """The layouts of memrefs, in order; None for an index."""
+    parameters: tuple[Parameter | None, ...]
     worker_bytes: int
     code: Code
 
     @staticmethod
-    def load(kernel: KernelOp, native: NativeKernel, loader: Loader) -> LoadedKernel:
-        """Compiles a kernel, unless one with the same text is there under whatever name."""
-        own, common = f"@{native.name}.", "@kernel."
-        names = [name.replace(own[1:], common[1:], 1) for name, _ in native.phases]
-        code = loader.load(native.text.replace(own, common), names)
-        addresses = [code.addresses[name] for name in names]
-        types = [argument.type for argument in kernel.args]
-        multiplies = any(isinstance(op, ContractOp) for op in kernel.walk())
+    def load(text: KernelText, loader: Loader) -> LoadedKernel:
+        """Compiles a kernel, unless one with the same text is there."""
+        native = text.native
+        code = loader.load(native.text, [name for name, _ in native.phases])
         return LoadedKernel(
             native.name,
-            tuple((a, cores) for a, (_, cores) in zip(addresses, native.phases, strict=True)),
+            tuple((code.addresses[name], cores) for name, cores in native.phases),
             native.scratch_bytes,
-            tuple(native.checks),
-            tuple(Layout.of(t) if isa(t, MemRefType[Attribute]) else None for t in types),
-            CONTRACTION_BYTES if multiplies else WORKER_BYTES,
+            native.checks,
+            text.parameters,
+            text.worker_bytes,
             code,
         )
 
@@ -111,8 +129,8 @@ class LoadedKernel:
         Raises the exception of the first check that fails.  Nothing else is checked.
         """
         slots: list[int] = []
-        for layout, arg in zip(self.arguments, args, strict=True):
-            slots += [arg] if isinstance(arg, int) else tensor_slots(layout, arg)
+        for parameter, arg in zip(self.parameters, args, strict=True):
+            slots += [arg] if isinstance(arg, int) else tensor_slots(parameter, arg)
         values = np.array(slots, np.int64)
         entries = [[address, 0, cores, workers] for address, cores in self.phases]
         table = np.array(entries, np.int64).reshape(-1, 4)
@@ -122,19 +140,19 @@ class LoadedKernel:
             raise self.failure(failed[1])
 
 
-def tensor_slots(layout: Layout | None, tensor: Tensor) -> list[int]:
+def tensor_slots(parameter: Parameter | None, tensor: Tensor) -> list[int]:
     """What a kernel is told of a tensor; ValueError if it is not laid out as the kernel expects."""
-    assert layout is not None
-    sizes, strides = layout.sizes, layout.strides
-    given: list[Any] = list(zip(tensor.shape, tensor.stride(), strict=True))
-    steps = strides or dense_strides(tuple(tensor.shape))
-    for (size, stride), known, step in zip(given, sizes, steps, strict=True):
-        fits = known in (None, size) and (size < 2 or step in (None, stride) or 0 in tensor.shape)
-        if not fits:
-            raise ValueError(f"a tensor {tuple(tensor.shape)}, {tensor.stride()} for {layout}")
-    told = [n for n, known in zip(tensor.shape, sizes, strict=True) if known is None]
-    if strides is not None:
-        told += [n for n, known in zip(tensor.stride(), strides, strict=True) if known is None]
+    assert parameter is not None
+    shape, strides = tuple(tensor.shape), tensor.stride()
+    expected = parameter.strides or dense_strides(shape)
+    rows = zip(shape, strides, parameter.sizes, expected, strict=True)
+    for size, stride, known, step in rows:
+        matters = size > 1 and 0 not in shape
+        if known not in (None, size) or (matters and step not in (None, stride)):
+            raise ValueError(f"a tensor {shape} with strides {strides} for {parameter}")
+    told = [n for n, known in zip(shape, parameter.sizes, strict=True) if known is None]
+    if parameter.strides is not None:
+        told += [n for n, known in zip(strides, parameter.strides, strict=True) if known is None]
     return [tensor.data_ptr(), *told]
 
 

@@ -13,12 +13,10 @@ import torch
 from torch import Tensor
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
 
-from lpu_mlir.dialects.lpu import FREEZE, FROZEN, element_type, extents, strides
+from lpu_mlir.dialects.lpu import FREEZE, FROZEN
 from lpu_mlir.dialects.lpu_kernel import KernelOp
-from lpu_mlir.frontend.types import DTYPES
-from lpu_mlir.interpreter.native.compile import loader
+from lpu_mlir.interpreter.native.compile import host, loader
 from lpu_mlir.interpreter.native.pool import as_bases, pool
 from lpu_mlir.logs import logger
 from lpu_mlir.runtime.buffers import SHARED
@@ -32,7 +30,8 @@ from lpu_mlir.runtime.flat import (
     flatten,
 )
 from lpu_mlir.runtime.host_call import make_host_call
-from lpu_mlir.runtime.kernels import Emit, LoadedKernel, emit
+from lpu_mlir.runtime.kernels import Emit, KernelText, LoadedKernel, emit
+from lpu_mlir.runtime.layout import Layout
 from lpu_mlir.runtime.numbers import Symbols, number, numbers
 from lpu_mlir.runtime.profile import is_profiling, profiled
 from lpu_mlir.runtime.program import positions
@@ -98,7 +97,7 @@ class Function:
                 found.append(self._arena(self.numbers[arena.root], number(arena.size)))
         for root in flat.owned:
             if root.first == step:
-                found.append(self._owned(self.numbers[root], root.type))
+                found.append(self._owned(self.numbers[root], root.layout))
         return found
 
     def _arena(self, root: int, size: Callable[[Symbols], int]) -> Step:
@@ -111,9 +110,8 @@ class Function:
 
         return step
 
-    def _owned(self, root: int, type: Attribute) -> Step:
-        dtype = DTYPES[element_type(type)]
-        sizes, steps = numbers(extents(type)), numbers(strides(type))
+    def _owned(self, root: int, layout: Layout) -> Step:
+        sizes, steps, dtype = numbers(layout.shape), numbers(layout.strides), layout.dtype
 
         def step(call: Call) -> None:
             symbols = call.symbols
@@ -178,12 +176,12 @@ class Function:
     # --- tensors ---
     def reader(self, buffer: Buffer) -> Callable[[Call], Tensor]:
         """What gives a buffer as a tensor."""
-        place, root, type = buffer.object, buffer.object.root, buffer.type
-        position, start = self.numbers[root], place.offset + buffer.start
-        if start == 0 and type == root.type:
+        root, layout = buffer.object.root, buffer.layout
+        position, start = self.numbers[root], buffer.object.offset + buffer.start
+        if start == 0 and layout == root.layout:
             return lambda call: _present(call.tensors[position])
-        dtype, begin = DTYPES[element_type(type)], number(start)
-        sizes, steps = numbers(extents(type)), numbers(strides(type))
+        dtype, begin = layout.dtype, number(start)
+        sizes, steps = numbers(layout.shape), numbers(layout.strides)
 
         def read(call: Call) -> Tensor:
             base, symbols = _present(call.tensors[position]), call.symbols
@@ -227,23 +225,49 @@ def _forget(roots: Sequence[int]) -> Step:
     return step
 
 
-class NativeProgram:
-    """All functions of a module that has been lowered to kernels; see `Runnable`.
+@dataclass
+class Image:
+    """A lowered module as plain data: what can be kept, and made a program anywhere."""
 
-    Raises NotImplementedError, which names the kernel, for what has no translation.
-    """
+    kernels: list[KernelText]
+    functions: dict[str, FlatProgram]
+    """@main, and @freeze if there is one."""
+    returned: tuple[int, ...]
+    frozen: tuple[int, ...]
 
-    def __init__(self, module: ModuleOp, emit: Emit = emit):
+    @staticmethod
+    def of(module: ModuleOp, emit: Emit = emit) -> Image:
+        """Raises NotImplementedError, which names the kernel, for what has no translation."""
         functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
         entries = {name: functions[name] for name in ("main", FREEZE) if name in functions}
         flats = {name: flatten(op, functions) for name, op in entries.items()}
-        self.kernels = load_kernels(module, list(flats.values()), emit)
-        self.functions = {name: Function(flat, self.kernels) for name, flat in flats.items()}
-        self.argument_types: Mapping[str, Sequence[Attribute]] = {
-            name: op.function_type.inputs.data for name, op in entries.items()
-        }
-        self.returned = positions(entries["main"], RETURNED)
-        self.frozen = positions(entries[FREEZE], FROZEN) if FREEZE in entries else ()
+        frozen = positions(entries[FREEZE], FROZEN) if FREEZE in entries else ()
+        texts = translate(module, list(flats.values()), emit)
+        return Image(texts, flats, positions(entries["main"], RETURNED), frozen)
+
+
+def translate(module: ModuleOp, flats: Sequence[FlatProgram], emit: Emit) -> list[KernelText]:
+    """The kernels that are launched, as LLVM text."""
+    launched = {launch.kernel for flat in flats for launch in flat.launches()}
+    machine, workers, found = host(), torch.get_num_threads(), list[KernelText]()
+    for op in module.ops:
+        if isinstance(op, KernelOp) and op.sym_name.data in launched:
+            shared = set[tuple[int, int]]().union(*(aliases(flat, op) for flat in flats))
+            found.append(KernelText.of(op, emit(op, machine, shared, workers)))
+    return found
+
+
+class NativeProgram:
+    """A module as machine code; see `Runnable`."""
+
+    def __init__(self, image: Image):
+        loaded = [LoadedKernel.load(text, loader()) for text in image.kernels]
+        kernels = {kernel.name: kernel for kernel in loaded}
+        self.functions = {name: Function(f, kernels) for name, f in image.functions.items()}
+        self.returned, self.frozen, self.kept = image.returned, image.frozen, list[Layout]()
+        if FREEZE in image.functions:
+            results = image.functions[FREEZE].arguments[len(self.frozen) :]
+            self.kept = [root.layout for root in results]
         self.buffers = SHARED.get()
 
     def empty(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -270,18 +294,3 @@ class NativeProgram:
         for name, launches in function.uses.items():
             stats.add_launch(name, KernelUse(launches))
         return returned
-
-
-def load_kernels(
-    module: ModuleOp, flats: Sequence[FlatProgram], emit: Emit = emit
-) -> dict[str, LoadedKernel]:
-    """The kernels that are launched, by name."""
-    launched = {launch.kernel for flat in flats for launch in flat.launches()}
-    chosen, workers = loader(), torch.get_num_threads()
-    found: dict[str, LoadedKernel] = {}
-    for op in module.ops:
-        if isinstance(op, KernelOp) and op.sym_name.data in launched:
-            shared = set[tuple[int, int]]().union(*(aliases(flat, op) for flat in flats))
-            native = emit(op, chosen.machine, shared, workers)
-            found[op.sym_name.data] = LoadedKernel.load(op, native, chosen)
-    return found

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from lpu_mlir.dialects import lpu_host
 from lpu_mlir.dialects.lpu import (
@@ -36,6 +36,7 @@ from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, Me
 from lpu_mlir.interpreter.reference.scalar import DTYPES
 from lpu_mlir.logs import logger
 from lpu_mlir.runtime.host_call import make_host_call
+from lpu_mlir.runtime.layout import Layout
 from lpu_mlir.runtime.numbers import Symbols, number, numbers
 from lpu_mlir.runtime.profile import profiled
 from lpu_mlir.runtime.stats import KernelUse, RunStats
@@ -94,19 +95,19 @@ class Program:
             op.sym_name.data: CompiledKernel(op) for op in ops if isinstance(op, KernelOp)
         }
         self.functions: dict[str, Function] = {}
-        types: dict[str, Sequence[Attribute]] = {}
         self.returned: tuple[int, ...] = ()
         self.frozen: tuple[int, ...] = ()
+        self.kept: list[Layout] = []
         for op in ops:
             if isinstance(op, func.FuncOp):
                 name = op.sym_name.data
                 self.functions[name] = _Builder(self, op).build()
-                types[name] = op.function_type.inputs.data
                 if name == "main":
                     self.returned = positions(op, RETURNED)
                 elif name == FREEZE:
                     self.frozen = positions(op, FROZEN)
-        self.argument_types: Mapping[str, Sequence[Attribute]] = types
+                    results = op.function_type.inputs.data[len(self.frozen) :]
+                    self.kept = [Layout.of(type) for type in results]
 
     def empty(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
         return torch.empty_strided(sizes, strides, dtype=dtype)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -15,69 +14,11 @@ from torch import Tensor
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute
 
-from lpu_mlir.dialects.expr import Expr, contiguous_strides
-from lpu_mlir.dialects.lpu import ExprAttr, ShapeAttr, element_type, extents, symbols
+from lpu_mlir.dialects.lpu import ExprAttr, ShapeAttr, symbols
 from lpu_mlir.frontend.importer import ExtentInput, FloatInput, ImportedGraph, Input, TensorInput
 from lpu_mlir.frontend.outputs import OUTPUTS, STRIDES
-from lpu_mlir.frontend.types import DTYPES
+from lpu_mlir.runtime.layout import BoundLayout, Layout
 from lpu_mlir.runtime.numbers import Symbols, numbers
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The layout that the program was compiled for: dtype, extents and strides."""
-
-    dtype: torch.dtype
-    shape: tuple[Expr, ...]
-    strides: tuple[Expr, ...]
-
-    @staticmethod
-    def of(type: Attribute, attrs: DictionaryAttr) -> Layout:
-        shape = extents(type)
-        strides = attrs.data.get(STRIDES)
-        steps = strides.data if isinstance(strides, ShapeAttr) else contiguous_strides(shape)
-        return Layout(DTYPES[element_type(type)], shape, steps)
-
-    def bound(self, values: Symbols) -> BoundLayout:
-        """The layout for these values of the symbols."""
-        return BoundLayout(self.dtype, numbers(self.shape)(values), numbers(self.strides)(values))
-
-
-@dataclass(frozen=True)
-class BoundLayout:
-    """A layout in numbers."""
-
-    dtype: torch.dtype
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    def empty(self) -> Tensor:
-        return torch.empty_strided(self.sizes, self.strides, dtype=self.dtype)
-
-    def lay_out(self, tensor: Tensor) -> Tensor:
-        """The tensor in this layout: a copy if it is in another."""
-        return tensor if self.matches(tensor) else self.empty().copy_(tensor)
-
-    def matches(self, tensor: Tensor) -> bool:
-        """Whether a tensor is laid out so; strides of extents below 2 do not matter."""
-        if tensor.shape != self.sizes or tensor.dtype != self.dtype:
-            return False
-        pairs = zip(self.sizes, self.strides, tensor.stride(), strict=True)
-        return 0 in self.sizes or all(size < 2 or want == got for size, want, got in pairs)
-
-    def as_compiled(self, tensor: Tensor, position: int) -> Tensor:
-        """Argument `position` without lazy conjugation or negation; ValueError if it is laid out
-        otherwise."""
-        if tensor.is_neg() or tensor.is_conj():
-            return self.empty().copy_(tensor.resolve_conj().resolve_neg())
-        if not self.matches(tensor):
-            raise ValueError(
-                f"argument {position} is {tensor.dtype} {tuple(tensor.shape)} with strides "
-                f"{tensor.stride()}; the program was compiled for {self.dtype} {self.sizes} "
-                f"with strides {self.strides}"
-            )
-        return tensor
-
 
 Binding: TypeAlias = tuple[str, Callable[[Sequence[Any]], int]]
 Output: TypeAlias = Callable[[Sequence[Tensor], Sequence[Tensor], Symbols], Any]
@@ -173,7 +114,13 @@ def _stride(position: int, axis: int) -> Callable[[Sequence[Any]], int]:
 
 def _layouts(types: Sequence[Attribute], attrs: ArrayAttr[DictionaryAttr] | None) -> list[Layout]:
     dictionaries = attrs.data if attrs is not None else [DictionaryAttr({})] * len(types)
-    return [Layout.of(t, d) for t, d in zip(types, dictionaries, strict=True)]
+    return [_layout(t, d) for t, d in zip(types, dictionaries, strict=True)]
+
+
+def _layout(type: Attribute, attrs: DictionaryAttr) -> Layout:
+    """The layout of a tensor type; dense if no strides are given."""
+    strides = attrs.data.get(STRIDES)
+    return Layout.of(type, strides.data if isinstance(strides, ShapeAttr) else None)
 
 
 def _dictionaries(attr: Attribute) -> list[DictionaryAttr]:

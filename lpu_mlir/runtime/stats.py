@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
 from torch import Tensor
-from xdsl.ir import Attribute
 
+from lpu_mlir.runtime.layout import Layout
 from lpu_mlir.runtime.numbers import Symbols
 
 
@@ -57,12 +57,13 @@ class Runnable(Protocol):
 
     `execute` takes the tensors of @main's arguments, then the destinations of its results, and
     gives what it returns: the results at the positions `returned`.  The last arguments are the
-    results of @freeze, which takes those of @main's arguments at the positions `frozen`.
+    results of @freeze, laid out as in `kept`; it takes those of @main's arguments at the positions
+    `frozen`.
     """
 
     returned: tuple[int, ...]
     frozen: tuple[int, ...]
-    argument_types: Mapping[str, Sequence[Attribute]]
+    kept: list[Layout]
 
     def empty(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Memory for a result; what is in it is undefined."""

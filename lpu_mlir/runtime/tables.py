@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpu_mlir.dialects.expr import Expr, contiguous_strides
-from lpu_mlir.dialects.lpu import extents, strides, type_bytes
 from lpu_mlir.dialects.lpu_host import ALIGNMENT
 from lpu_mlir.interpreter.native.pool import ARENA, FIRST_ROOT, Plan
 from lpu_mlir.runtime.flat import Buffer, Launch, Root, Run
-from lpu_mlir.runtime.kernels import Layout, LoadedKernel
+from lpu_mlir.runtime.kernels import LoadedKernel, Parameter
 from lpu_mlir.runtime.numbers import Bounded, Numbers, Symbols
 
 MOST_BINDINGS = 64
@@ -78,40 +77,37 @@ class Writer:
     def launch(self, launch: Launch, kernel: LoadedKernel) -> int:
         """Adds the arguments of a launch; the number of the first slot."""
         first, buffers, indices = len(self.slots), iter(launch.buffers), iter(launch.indices)
-        for layout in kernel.arguments:
-            if layout is None:
+        for parameter in kernel.parameters:
+            if parameter is None:
                 self.number(next(indices))
             else:
-                self.buffer(next(buffers), layout, kernel.name)
+                self.buffer(next(buffers), parameter, kernel.name)
         return first
 
     def number(self, expr: Expr) -> None:
         self.slots.append((self.numbers.place(expr), 0, 0))
 
-    def buffer(self, buffer: Buffer, layout: Layout, name: str) -> None:
-        shape, steps = extents(buffer.type), strides(buffer.type)
-        root, address = buffer.object.root, self.numbers.place(buffer.object.offset + buffer.start)
+    def buffer(self, buffer: Buffer, parameter: Parameter, name: str) -> None:
+        root, layout = buffer.object.root, buffer.layout
+        address = self.numbers.place(buffer.object.offset + buffer.start)
         if root in self.depths:
             self.slots.append((address, ARENA, self.depths[root]))
         else:
             number = self.roots.setdefault(root, FIRST_ROOT + len(self.roots))
             self.slots.append((address, number, 0))
-        for extent, known in zip(shape, layout.sizes, strict=True):
+        for extent, known in zip(layout.shape, parameter.sizes, strict=True):
             if known is None:
                 self.number(extent)
             elif extent != known:
-                raise ValueError(f"@{name} takes extents {layout.sizes}, got {buffer.type}")
-        expected = contiguous_strides(shape) if layout.strides is None else layout.strides
-        for extent, stride, known in zip(shape, steps, expected, strict=True):
+                raise ValueError(f"@{name} takes extents {parameter.sizes}, got {layout}")
+        expected = parameter.strides or contiguous_strides(layout.shape)
+        for extent, stride, known in zip(layout.shape, layout.strides, expected, strict=True):
             if known is None:
                 self.number(stride)
             elif stride != known:
-                self.must_equal(buffer, extent, stride, Expr.of(known))
-
-    def must_equal(self, buffer: Buffer, extent: Expr, stride: Expr, expected: Expr) -> None:
-        place = self.numbers.place
-        size = place(type_bytes(buffer.type))
-        self.equal.append((size, place(extent), place(stride), place(expected)))
+                parts = (layout.bytes, extent, stride, Expr.of(known))
+                size, *others = map(self.numbers.place, parts)
+                self.equal.append((size, others[0], others[1], others[2]))
 
 
 class RunTable:
@@ -192,4 +188,4 @@ def _columns(rows: Sequence[tuple[int, ...]], count: int) -> tuple[Ints, ...]:
 
 def _bytes_of(launch: Launch) -> Expr:
     """What the buffers of a launch hold, a measure of the work."""
-    return sum((type_bytes(buffer.type) for buffer in launch.buffers), Expr.const(0))
+    return sum((buffer.layout.bytes for buffer in launch.buffers), Expr.const(0))
