@@ -3,17 +3,18 @@
 The sums of a block stay in registers while the summed axes are walked. Lanes run along one axis:
 
 - a summed one: both operands are read along it, lanes are summed at the end ("dot");
-- an axis of the result: one operand is read along it, the other repeated in all lanes
-  ("broadcast");
+- an axis of the result: the right operand is read along it, the left one is repeated in all lanes
+  ("broadcast"), or read along it too. What a block needs of the right operand may be packed: copied
+  in the order in which it is read.
 - none: scalars.
 
-What is legal is decided by `_vector_axes`; what is best, by `_cycles`.
+What is legal is decided by `_dot`, `_broadcast` and `_packed`; what is best, by `_cycles`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from lpu_mlir.interpreter.native.contract.axes import Axis
@@ -27,6 +28,10 @@ LOAD_CYCLES = {0: 0.5, 1: 0.5, 2: 1.5}
 """Cycles to load a vector of elements that are so far apart."""
 HORIZONTAL_CYCLES = 3.0
 """Cycles to sum the lanes of one of four accumulators."""
+PACK_CYCLES = {1: 1.5, 2: 2.5}
+"""Cycles to copy a vector into a panel."""
+TRANSPOSE_CYCLES = 5.0
+"""Cycles to copy a vector into a panel, one of a square that is transposed."""
 STREAMS = 4
 """Rows far apart that are read together where each is read once."""
 LATENCY = 8
@@ -54,8 +59,12 @@ class Plan:
     vector: Axis | None
     levels: tuple[Level, ...]
     summed: tuple[Axis, ...]
-    streams: bool
+    streams: bool = False
     """Whether the positions of the first level's blocks are far apart."""
+    packed: bool = False
+    """Whether the right operand is packed; levels along which it moves then come first."""
+    swapped: bool = False
+    """Whether the axes are those of the operands the other way round."""
 
     @property
     def rows(self) -> int:
@@ -76,46 +85,88 @@ def known(size: Int) -> int:
     return size if isinstance(size, int) else ASSUMED_SIZE
 
 
+def transposes(plan: Plan) -> bool:
+    """Whether packing transposes: the right operand is contiguous in what is summed last."""
+    if not plan.summed or plan.vector is None or plan.vector.rhs in PACK_CYCLES:
+        return False
+    last = plan.summed[-1]
+    return last.rhs == 1 and isinstance(last.size, int) and last.size >= plan.lanes
+
+
 def scalar_plan(axes: Sequence[Axis]) -> Plan:
     """A plan for any axes."""
-    return _arranged(1, None, [Level(a, 1) for a in axes if not a.summed], axes)
+    return _arranged(Plan(1, None, (), ()), [Level(a, 1) for a in axes if not a.summed], axes)
 
 
 def choose(axes: Sequence[Axis], lanes: int, registers: int) -> Plan:
     """The plan of the fewest cycles, for vectors of so many lanes and so many of them."""
-    plans = [scalar_plan(axes)]
-    for vector, lanes_there in _vector_axes(axes, lanes):
-        levels = [axis for axis in axes if not axis.summed]
-        if _is_matrix_vector(vector, levels):
-            plans.append(_streaming(vector, lanes_there, levels, axes))
-            continue
-        for counts in _counts(levels, vector, lanes_there, registers):
-            blocks = [Level(axis, count) for axis, count in zip(levels, counts, strict=True)]
-            plans.append(_arranged(lanes_there, vector, blocks, axes))
+    swapped = [replace(axis, lhs=axis.rhs, rhs=axis.lhs) for axis in axes]
+    plans = [
+        scalar_plan(axes),
+        *_plans(axes, False, lanes, registers),
+        *_plans(swapped, True, lanes, registers),
+    ]
     return min(plans, key=_cycles)
 
 
-def _vector_axes(axes: Sequence[Axis], lanes: int) -> Generator[tuple[Axis, int]]:
-    """The axes that lanes can run along, and how many of them."""
-    for axis in axes:
-        known_strides = all(isinstance(s, int) and s in LOAD_CYCLES for s in (axis.lhs, axis.rhs))
-        if not known_strides or axis.lhs == axis.rhs == 0:
+def _plans(
+    axes: Sequence[Axis], swapped: bool, lanes: int, registers: int
+) -> Generator[Plan]:
+    levels = [axis for axis in axes if not axis.summed]
+    for vector in axes:
+        filled = _filled(vector, lanes)
+        if filled == 1:
             continue
-        if isinstance(axis.size, int):
-            while lanes > axis.size:
-                lanes //= 2
-        if lanes > 1:
-            yield axis, lanes
+        plan = Plan(filled, vector, (), (), swapped=swapped)
+        if _is_matrix_vector(vector, levels):
+            yield _streaming(plan, levels[0], axes)
+            continue
+        for packed in (False, True):
+            if not (_can_pack(vector, axes) if packed else _can_read(vector)):
+                continue
+            for counts in _counts(levels, vector, filled, registers):
+                blocks = [Level(axis, count) for axis, count in zip(levels, counts, strict=True)]
+                yield _arranged(replace(plan, packed=packed), blocks, axes)
+
+
+def _filled(vector: Axis, lanes: int) -> int:
+    """How many of the lanes an axis fills."""
+    if isinstance(vector.size, int):
+        while lanes > max(vector.size, 1):
+            lanes //= 2
+    return lanes
+
+
+def _can_read(vector: Axis) -> bool:
+    """Whether vectors can be loaded along an axis."""
+    known_strides = all(isinstance(s, int) and s in LOAD_CYCLES for s in (vector.lhs, vector.rhs))
+    return known_strides and vector.rhs != 0
+
+
+def _can_pack(vector: Axis, axes: Sequence[Axis]) -> bool:
+    """Whether panels can be made for vectors along an axis, and are read more than once."""
+    return (
+        not vector.summed
+        and vector.rhs != 0
+        and isinstance(vector.lhs, int)
+        and vector.lhs in LOAD_CYCLES
+        and all(isinstance(axis.size, int) for axis in axes if axis.summed)
+        and any(axis.rhs == 0 for axis in axes if not axis.summed)
+    )
 
 
 def _is_matrix_vector(vector: Axis, levels: Sequence[Axis]) -> bool:
     """Whether every row of a matrix meets only one vector."""
-    return vector.summed and len(levels) == 1 and 0 in (levels[0].lhs, levels[0].rhs)
+    return (
+        vector.summed and _can_read(vector) and len(levels) == 1 and levels[0].lhs == 0
+    )
 
 
-def _streaming(vector: Axis, lanes: int, levels: Sequence[Axis], axes: Sequence[Axis]) -> Plan:
-    count = min(STREAMS, known(levels[0].size))
-    return Plan(lanes, vector, (Level(levels[0], count),), _summed(axes, vector), streams=True)
+def _streaming(plan: Plan, level: Axis, axes: Sequence[Axis]) -> Plan:
+    count = min(STREAMS, known(level.size))
+    return replace(
+        plan, levels=(Level(level, count),), summed=_summed(axes, plan.vector), streams=True
+    )
 
 
 def _positions(axis: Axis, vector: Axis | None, lanes: int) -> int:
@@ -137,18 +188,18 @@ def _counts(
             for counts in found
             for count in range(1, min(most, registers // prod(counts)) + 1)
         ]
-    return (
-        counts
-        for counts in found
-        if prod(counts) + min(_loads(levels, counts, "lhs"), _loads(levels, counts, "rhs")) + 1
-        <= registers
-    )
+    for counts in found:
+        operands = min(_loads(levels, counts, "lhs"), _loads(levels, counts, "rhs"))
+        if prod(counts) + operands + 1 <= registers:
+            yield counts
 
 
 def _loads(levels: Sequence[Axis], counts: Iterable[float], operand: str) -> float:
     """Vectors of an operand that a block reads in a step."""
     return prod(
-        count for axis, count in zip(levels, counts, strict=True) if getattr(axis, operand) != 0
+        count
+        for axis, count in zip(levels, counts, strict=True)
+        if getattr(axis, operand) != 0
     )
 
 
@@ -157,13 +208,16 @@ def _cycles(plan: Plan) -> float:
     levels = [level.axis for level in plan.levels]
     counts: list[float] = []
     useful = 1.0
+    reuse = 1.0
     for level in plan.levels:
-        along = level.axis is plan.vector
         positions = _positions(level.axis, plan.vector, plan.lanes)
-        counts.append(positions / ceil(positions / level.count) if positions else 1)
+        blocks = ceil(positions / level.count)
+        counts.append(positions / blocks if positions else 1)
         useful *= counts[-1]
-        if along:
+        if level.axis is plan.vector:
             useful *= known(level.axis.size) / positions
+        if level.axis.rhs == 0:
+            reuse *= blocks
     steps = float(prod(known(axis.size) for axis in plan.summed))
     if plan.dot:
         assert plan.vector is not None
@@ -171,13 +225,24 @@ def _cycles(plan: Plan) -> float:
         steps *= ceil(size / plan.lanes) / size
         useful *= size / ceil(size / plan.lanes)
     rows = prod(counts)
-    strides = (plan.vector.lhs, plan.vector.rhs) if plan.vector else (0, 0)
+    strides = (plan.vector.lhs, 1 if plan.packed else plan.vector.rhs) if plan.vector else (0, 0)
     loads = sum(
         _loads(levels, counts, operand) * LOAD_CYCLES[known(stride)]
         for operand, stride in zip(("lhs", "rhs"), strides, strict=True)
     )
     step = max(rows * FMA_CYCLES, loads) + 0.1 * loads
+    if plan.packed:
+        step += _loads(levels, counts, "rhs") * _packing(plan) / reuse
     return (step + rows * _finishing(plan) / max(steps, 1)) / useful
+
+
+def _packing(plan: Plan) -> float:
+    """Cycles to put a vector into a panel."""
+    assert plan.vector is not None
+    if transposes(plan):
+        return TRANSPOSE_CYCLES
+    stride = plan.vector.rhs
+    return PACK_CYCLES.get(stride, 1.5 * plan.lanes) if isinstance(stride, int) else 30.0
 
 
 def _finishing(plan: Plan) -> float:
@@ -188,12 +253,14 @@ def _finishing(plan: Plan) -> float:
     return 1.0 if along else 1.5 * plan.lanes
 
 
-def _arranged(
-    lanes: int, vector: Axis | None, levels: Sequence[Level], axes: Sequence[Axis]
-) -> Plan:
+def _arranged(plan: Plan, levels: Sequence[Level], axes: Sequence[Axis]) -> Plan:
     """With the loops in order: the largest operand is walked once."""
-    ordered = sorted(levels, key=lambda level: _bytes_moved(level.axis, axes), reverse=True)
-    return Plan(lanes, vector, tuple(ordered), _summed(axes, vector), streams=False)
+
+    def rank(level: Level) -> tuple[bool, int]:
+        return plan.packed and level.axis.rhs != 0, _bytes_moved(level.axis, axes)
+
+    ordered = sorted(levels, key=rank, reverse=True)
+    return replace(plan, levels=tuple(ordered), summed=_summed(axes, plan.vector))
 
 
 def _bytes_moved(axis: Axis, axes: Sequence[Axis]) -> int:
