@@ -75,6 +75,20 @@ class Arithmetic:
         mask = ", ".join(f"i32 {lane}" for lane in lanes)
         return self.b.op(kind, f"shufflevector {a}, {z}, <{len(lanes)} x i32> <{mask}>")
 
+    def interleaved(self, values: Sequence[Value]) -> list[Value]:
+        """The first lane of each value, then the second of each, ...: as many vectors as values, a
+        power of two of them that is at most the number of lanes."""
+        lanes, half = lanes_of(values[0].type), len(values) // 2
+        order = [
+            n for pair in zip(range(lanes), range(lanes, 2 * lanes), strict=True) for n in pair
+        ]
+        halves = (order[:lanes], order[lanes:])
+        values = list(values)
+        for _ in range(len(values).bit_length() - 1):
+            pairs = zip(values[:half], values[half:], strict=True)
+            values = [self.shuffle(a, z, part) for a, z in pairs for part in halves]
+        return values
+
     # --- sums of lanes --------------------------------------------------------------------------
 
     def lane_sums(self, values: Sequence[Value]) -> list[Value]:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 from lpu_mlir.dialects.lpu import element_bytes
 from lpu_mlir.interpreter.native.contract.arithmetic import Arithmetic
-from lpu_mlir.interpreter.native.contract.axes import Axis, axes_of
+from lpu_mlir.interpreter.native.contract.axes import axes_of
 from lpu_mlir.interpreter.native.contract.blocks import Run, runs
+from lpu_mlir.interpreter.native.contract.cost import choose
 from lpu_mlir.interpreter.native.contract.pack import Packing, panel_elements
 from lpu_mlir.interpreter.native.contract.parts import Contraction, Place, Row
-from lpu_mlir.interpreter.native.contract.plan import Level, Plan, choose, scalar_plan
+from lpu_mlir.interpreter.native.contract.plan import Level, Plan, scalar_plan
 from lpu_mlir.interpreter.native.contract.sums import Summation
 from lpu_mlir.interpreter.native.llvm import I1, Builder, Int, Value, lanes_of
 from lpu_mlir.interpreter.native.machine import Machine
@@ -48,19 +49,20 @@ def emit_contract(
     axes = axes_of(b, lhs, lhs_dims, rhs, rhs_dims, out)
     if any(axis.size == 0 and not axis.summed for axis in axes):
         return
-    plan = choose(axes, machine.lanes(element_bytes(out.element)), machine.vector_registers)
+    size = element_bytes(out.element)
+    plan = choose(axes, machine.lanes(size), machine.vector_registers, size)
 
     def by(plan: Plan) -> None:
         operands = (rhs, lhs) if plan.swapped else (lhs, rhs)
         what = Contraction(b, Arithmetic(b, out.element), *operands, out, accumulate, plan)
         Emission(what, scratch).run()
 
-    size = plan.vector.size if plan.vector else 1
-    if isinstance(size, int):
+    extent = plan.vector.size if plan.vector else 1
+    if isinstance(extent, int):
         by(plan)
         return
     # Vectors are never partly filled, so an axis may turn out too short for them.
-    short = b.less(size, plan.lanes)
+    short = b.less(extent, plan.lanes)
     with b.when(short):
         by(scalar_plan(axes))
     with b.when(b.op(I1, f"xor {short}, true")):
@@ -115,11 +117,15 @@ class Emission:
     # --- results --------------------------------------------------------------------------------
 
     def _store_all(self, place: Place, rows: Sequence[Row], sums: Sequence[Value]) -> None:
-        if self.what.plan.dot:
+        plan = self.what.plan
+        if plan.dot:
             self._store_dots(place, rows, sums)
-            return
-        for row, value in zip(rows, sums, strict=True):
-            self._store(place, row, value)
+        elif plan.vector is None or plan.vector.out == 1:
+            for row, value in zip(rows, sums, strict=True):
+                stale = () if row.stale == 0 else (self.what.lanes_from(row.stale),)
+                self._write(place, row.out, value, (*row.fresh, *stale))
+        else:
+            self._store_across(place, rows, sums)
 
     def _store_dots(self, place: Place, rows: Sequence[Row], sums: Sequence[Value]) -> None:
         """Store the sum of the lanes of each row, several at once where they are neighbours."""
@@ -128,26 +134,37 @@ class Emission:
             group = rows[at : at + lanes_of(value.type)]
             at += len(group)
             if _are_neighbours(group):
-                self._write(place, group[0].out, value, ())
+                self._write(place, group[0].out, value, group[0].fresh)
             else:
                 for lane, row in enumerate(group):
                     self._write(place, row.out, self.what.b.extract(value, lane), row.fresh)
 
-    def _store(self, place: Place, row: Row, value: Value) -> None:
-        """Store an accumulator along the axis that lanes run along."""
+    def _store_across(self, place: Place, rows: Sequence[Row], sums: Sequence[Value]) -> None:
+        """Store each lane somewhere else, together with that lane of rows that are neighbours."""
         b, plan = self.what.b, self.what.plan
-        if plan.vector is None or plan.vector.out == 1:
-            stale = () if row.stale == 0 else (self.what.lanes_from(row.stale),)
-            self._write(place, row.out, value, (*row.fresh, *stale))
-            return
-        for lane in range(plan.lanes):
-            offset = b.add(row.out, b.mul(lane, plan.vector.out))
-            stale = () if row.stale == 0 else (b.less(row.stale, lane + 1),)
-            self._write(place, offset, b.extract(value, lane), (*row.fresh, *stale))
+        assert plan.vector is not None
+        at = 0
+        while at < len(rows):
+            count = plan.lanes
+            while count > len(rows) - at or not _are_neighbours(rows[at : at + count]):
+                count //= 2
+            row = rows[at]
+            joined = self.what.arithmetic.interleaved(sums[at : at + count])
+            for lane in range(plan.lanes):
+                first = lane * count % plan.lanes
+                value = self._part(joined[lane * count // plan.lanes], first, count)
+                offset = b.add(row.out, b.mul(lane, plan.vector.out))
+                stale = () if row.stale == 0 else (b.less(row.stale, lane + 1),)
+                self._write(place, offset, value, (*row.fresh, *stale))
+            at += count
 
-    def _write(
-        self, place: Place, offset: Int, value: Value, conditions: Sequence[Value]
-    ) -> None:
+    def _part(self, value: Value, first: int, count: int) -> Value:
+        """Some lanes of a vector."""
+        if count == 1:
+            return self.what.b.extract(value, first)
+        return self.what.arithmetic.shuffle(value, value, range(first, first + count))
+
+    def _write(self, place: Place, offset: Int, value: Value, conditions: Sequence[Value]) -> None:
         """Store, or add to what is there where the conditions hold."""
         what, b = self.what, self.what.b
         element = what.out.element
@@ -161,8 +178,12 @@ class Emission:
 
 
 def _are_neighbours(rows: Sequence[Row]) -> bool:
-    """Whether the results follow each other in memory, each for itself."""
+    """Whether the results follow each other in memory, each for itself; one row is."""
     first = rows[0].out
-    return isinstance(first, int) and all(
-        row.out == first + n and not row.fresh for n, row in enumerate(rows)
+    return len(rows) == 1 or (
+        isinstance(first, int)
+        and all(
+            row.out == first + n and not row.fresh and row.stale == rows[0].stale
+            for n, row in enumerate(rows)
+        )
     )

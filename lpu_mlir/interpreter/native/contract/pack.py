@@ -8,7 +8,6 @@ from math import prod
 
 from lpu_mlir.interpreter.native.contract.axes import Axis
 from lpu_mlir.interpreter.native.contract.parts import Contraction, Place, Row
-from lpu_mlir.interpreter.native.contract.plan import transposes
 from lpu_mlir.interpreter.native.llvm import Int, Value
 from lpu_mlir.interpreter.native.tile import View
 
@@ -61,7 +60,7 @@ class Packing:
             self._step(base, panel)
             return
         axis, packed = source[0], target[0]
-        if len(source) == 1 and transposes(what.plan):
+        if len(source) == 1 and what.plan.transposes:
             self._transposed(axis, base, panel)
             return
         assert isinstance(axis.size, int)
@@ -81,12 +80,15 @@ class Packing:
         assert what.plan.vector is not None
         for n, offset in enumerate(self.offsets):
             value = what.load(what.rhs, base, offset, what.plan.vector.rhs)
-            b.store(value, b.address(panel, n * what.plan.lanes, what.out.element), what.out.element)
+            b.store(
+                value, b.address(panel, n * what.plan.lanes, what.out.element), what.out.element
+            )
 
     def _transposed(self, axis: Axis, base: Value, panel: Value) -> None:
         """Squares of as many steps as lanes; the last one ends where the axis does."""
         what, b, lanes = self.what, self.what.b, self.what.plan.lanes
-        assert what.plan.vector is not None and isinstance(axis.size, int)
+        assert what.plan.vector is not None
+        assert isinstance(axis.size, int)
         apart = what.plan.vector.rhs
         step = len(self.offsets) * lanes
         with b.loop(0, axis.size, lanes) as loop:
@@ -100,21 +102,9 @@ class Packing:
                     what.load(what.rhs, there, b.add(offset, b.mul(lane, apart)), 1)
                     for lane in range(lanes)
                 ]
-                for k, value in enumerate(self._transpose(square)):
+                for k, value in enumerate(what.arithmetic.interleaved(square)):
                     address = b.address(target, k * step + n * lanes, what.out.element)
                     b.store(value, address, what.out.element)
-
-    def _transpose(self, square: list[Value]) -> list[Value]:
-        """Columns become vectors: rows of both halves are interleaved until all are."""
-        lanes = len(square)
-        half = lanes // 2
-        low = [n for pair in zip(range(half), range(lanes, lanes + half), strict=True) for n in pair]
-        high = [n + half for n in low]
-        shuffle = self.what.arithmetic.shuffle
-        for _ in range(lanes.bit_length() - 1):
-            pairs = zip(square[:half], square[half:], strict=True)
-            square = [shuffle(a, z, order) for a, z in pairs for order in (low, high)]
-        return square
 
 
 def _divisor(size: int, most: int) -> int:

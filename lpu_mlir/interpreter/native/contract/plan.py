@@ -8,12 +8,12 @@ The sums of a block stay in registers while the summed axes are walked. Lanes ru
   in the order in which it is read.
 - none: scalars.
 
-What is legal is decided by `_dot`, `_broadcast` and `_packed`; what is best, by `_cycles`.
+Here is what is legal; what is best, cost.py estimates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
@@ -23,21 +23,12 @@ from lpu_mlir.interpreter.native.llvm import Int
 ASSUMED_SIZE = 64
 """The extent that an axis is taken to have if it is only known at run time."""
 
-FMA_CYCLES = 0.5
-LOAD_CYCLES = {0: 0.5, 1: 0.5, 2: 1.5}
-"""Cycles to load a vector of elements that are so far apart."""
-HORIZONTAL_CYCLES = 3.0
-"""Cycles to sum the lanes of one of four accumulators."""
-PACK_CYCLES = {1: 1.5, 2: 2.5}
-"""Cycles to copy a vector into a panel."""
-TRANSPOSE_CYCLES = 5.0
-"""Cycles to copy a vector into a panel, one of a square that is transposed."""
+READ_STRIDES = (0, 1, 2)
+"""How far apart elements of a vector may be to be read where they are."""
 STREAMS = 4
 """Rows far apart that are read together where each is read once."""
 LATENCY = 8
 """Multiply-adds that must be under way to hide each other's latency."""
-UNROLLED = 48
-"""Multiply-adds in the body of the innermost loop, at most."""
 
 
 @dataclass(frozen=True)
@@ -80,17 +71,25 @@ class Plan:
         """Sets of accumulators, used in turn."""
         return max(1, ceil(LATENCY / self.rows))
 
+    @property
+    def transposes(self) -> bool:
+        """Whether packing transposes: the right operand is contiguous in what is summed last."""
+        if not self.summed or self.vector is None or self.vector.rhs in READ_STRIDES:
+            return False
+        last = self.summed[-1]
+        return last.rhs == 1 and isinstance(last.size, int) and last.size >= self.lanes
+
+    def positions(self, axis: Axis) -> int:
+        """How many positions, or vectors, an axis has, or is taken to have."""
+        return ceil(known(axis.size) / self.lanes) if axis is self.vector else known(axis.size)
+
+    def loads(self, operand: str) -> int:
+        """Vectors of an operand that a block reads in a step."""
+        return prod(level.count for level in self.levels if getattr(level.axis, operand) != 0)
+
 
 def known(size: Int) -> int:
     return size if isinstance(size, int) else ASSUMED_SIZE
-
-
-def transposes(plan: Plan) -> bool:
-    """Whether packing transposes: the right operand is contiguous in what is summed last."""
-    if not plan.summed or plan.vector is None or plan.vector.rhs in PACK_CYCLES:
-        return False
-    last = plan.summed[-1]
-    return last.rhs == 1 and isinstance(last.size, int) and last.size >= plan.lanes
 
 
 def scalar_plan(axes: Sequence[Axis]) -> Plan:
@@ -98,35 +97,22 @@ def scalar_plan(axes: Sequence[Axis]) -> Plan:
     return _arranged(Plan(1, None, (), ()), [Level(a, 1) for a in axes if not a.summed], axes)
 
 
-def choose(axes: Sequence[Axis], lanes: int, registers: int) -> Plan:
-    """The plan of the fewest cycles, for vectors of so many lanes and so many of them."""
+def plans(axes: Sequence[Axis], lanes: int, registers: int) -> Generator[Plan]:
+    """All plans worth comparing, for vectors of so many lanes and so many of them."""
+    yield scalar_plan(axes)
     swapped = [replace(axis, lhs=axis.rhs, rhs=axis.lhs) for axis in axes]
-    plans = [
-        scalar_plan(axes),
-        *_plans(axes, False, lanes, registers),
-        *_plans(swapped, True, lanes, registers),
-    ]
-    return min(plans, key=_cycles)
-
-
-def _plans(
-    axes: Sequence[Axis], swapped: bool, lanes: int, registers: int
-) -> Generator[Plan]:
-    levels = [axis for axis in axes if not axis.summed]
     for vector in axes:
-        filled = _filled(vector, lanes)
-        if filled == 1:
-            continue
-        plan = Plan(filled, vector, (), (), swapped=swapped)
-        if _is_matrix_vector(vector, levels):
-            yield _streaming(plan, levels[0], axes)
-            continue
-        for packed in (False, True):
-            if not (_can_pack(vector, axes) if packed else _can_read(vector)):
+        if vector.summed and _can_read(vector):
+            yield from _blocked(Plan(_filled(vector, lanes), vector, (), ()), axes, registers)
+    for sides in (axes, swapped):
+        for vector in sides:
+            plan = Plan(_filled(vector, lanes), vector, (), (), swapped=sides is swapped)
+            if vector.summed or vector.rhs == 0 or plan.lanes == 1:
                 continue
-            for counts in _counts(levels, vector, filled, registers):
-                blocks = [Level(axis, count) for axis, count in zip(levels, counts, strict=True)]
-                yield _arranged(replace(plan, packed=packed), blocks, axes)
+            if _can_read(vector):
+                yield from _blocked(plan, sides, registers)
+            if _can_pack(vector, sides):
+                yield from _blocked(replace(plan, packed=True), sides, registers)
 
 
 def _filled(vector: Axis, lanes: int) -> int:
@@ -138,132 +124,67 @@ def _filled(vector: Axis, lanes: int) -> int:
 
 
 def _can_read(vector: Axis) -> bool:
-    """Whether vectors can be loaded along an axis."""
-    known_strides = all(isinstance(s, int) and s in LOAD_CYCLES for s in (vector.lhs, vector.rhs))
-    return known_strides and vector.rhs != 0
+    """Whether vectors of both operands can be loaded along an axis; of one alone they are one."""
+    strides = (vector.lhs, vector.rhs)
+    return strides != (0, 0) and all(isinstance(s, int) and s in READ_STRIDES for s in strides)
 
 
 def _can_pack(vector: Axis, axes: Sequence[Axis]) -> bool:
     """Whether panels can be made for vectors along an axis, and are read more than once."""
     return (
-        not vector.summed
-        and vector.rhs != 0
-        and isinstance(vector.lhs, int)
-        and vector.lhs in LOAD_CYCLES
+        isinstance(vector.lhs, int)
+        and vector.lhs in READ_STRIDES
         and all(isinstance(axis.size, int) for axis in axes if axis.summed)
         and any(axis.rhs == 0 for axis in axes if not axis.summed)
     )
 
 
-def _is_matrix_vector(vector: Axis, levels: Sequence[Axis]) -> bool:
-    """Whether every row of a matrix meets only one vector."""
-    return (
-        vector.summed and _can_read(vector) and len(levels) == 1 and levels[0].lhs == 0
-    )
-
-
-def _streaming(plan: Plan, level: Axis, axes: Sequence[Axis]) -> Plan:
-    count = min(STREAMS, known(level.size))
-    return replace(
-        plan, levels=(Level(level, count),), summed=_summed(axes, plan.vector), streams=True
-    )
-
-
-def _positions(axis: Axis, vector: Axis | None, lanes: int) -> int:
-    """How many positions, or vectors, an axis has."""
-    return ceil(known(axis.size) / lanes) if axis is vector else known(axis.size)
-
-
-def _counts(
-    levels: Sequence[Axis], vector: Axis, lanes: int, registers: int
-) -> Iterable[tuple[int, ...]]:
-    """Sizes of blocks that fit the registers, beside the operands of one of them."""
-    found: list[tuple[int, ...]] = [()]
+def _blocked(plan: Plan, axes: Sequence[Axis], registers: int) -> Generator[Plan]:
+    """The plan with all blocks that fit the registers, beside the operands of one of them."""
+    levels = [axis for axis in axes if not axis.summed]
+    if plan.dot and len(levels) == 1 and 0 in (levels[0].lhs, levels[0].rhs):
+        # Every row of a matrix meets only one vector.
+        count = min(STREAMS, known(levels[0].size))
+        streams = replace(plan, streams=True)
+        yield _arranged(streams, [Level(levels[0], count)], axes)
+        return
+    found: list[tuple[Level, ...]] = [()]
     for axis in levels:
-        most = _positions(axis, vector, lanes)
-        if 0 not in (axis.lhs, axis.rhs) and axis is not vector:
-            most = 1
+        moves = 0 in (axis.lhs, axis.rhs) or axis is plan.vector
         found = [
-            (*counts, count)
-            for counts in found
-            for count in range(1, min(most, registers // prod(counts)) + 1)
+            (*blocks, Level(axis, count))
+            for blocks in found
+            for count in _counts(
+                plan.positions(axis), registers // prod(b.count for b in blocks) if moves else 1
+            )
         ]
-    for counts in found:
-        operands = min(_loads(levels, counts, "lhs"), _loads(levels, counts, "rhs"))
-        if prod(counts) + operands + 1 <= registers:
-            yield counts
+    for blocks in found:
+        blocked = replace(plan, levels=blocks)
+        operands = min(blocked.loads("lhs"), blocked.loads("rhs"))
+        if blocked.rows + operands + 1 <= registers:
+            yield _arranged(blocked, blocks, axes)
 
 
-def _loads(levels: Sequence[Axis], counts: Iterable[float], operand: str) -> float:
-    """Vectors of an operand that a block reads in a step."""
-    return prod(
-        count
-        for axis, count in zip(levels, counts, strict=True)
-        if getattr(axis, operand) != 0
-    )
-
-
-def _cycles(plan: Plan) -> float:
-    """Estimated cycles for one multiply-add of two elements."""
-    levels = [level.axis for level in plan.levels]
-    counts: list[float] = []
-    useful = 1.0
-    reuse = 1.0
-    for level in plan.levels:
-        positions = _positions(level.axis, plan.vector, plan.lanes)
-        blocks = ceil(positions / level.count)
-        counts.append(positions / blocks if positions else 1)
-        useful *= counts[-1]
-        if level.axis is plan.vector:
-            useful *= known(level.axis.size) / positions
-        if level.axis.rhs == 0:
-            reuse *= blocks
-    steps = float(prod(known(axis.size) for axis in plan.summed))
-    if plan.dot:
-        assert plan.vector is not None
-        size = known(plan.vector.size)
-        steps *= ceil(size / plan.lanes) / size
-        useful *= size / ceil(size / plan.lanes)
-    rows = prod(counts)
-    strides = (plan.vector.lhs, 1 if plan.packed else plan.vector.rhs) if plan.vector else (0, 0)
-    loads = sum(
-        _loads(levels, counts, operand) * LOAD_CYCLES[known(stride)]
-        for operand, stride in zip(("lhs", "rhs"), strides, strict=True)
-    )
-    step = max(rows * FMA_CYCLES, loads) + 0.1 * loads
-    if plan.packed:
-        step += _loads(levels, counts, "rhs") * _packing(plan) / reuse
-    return (step + rows * _finishing(plan) / max(steps, 1)) / useful
-
-
-def _packing(plan: Plan) -> float:
-    """Cycles to put a vector into a panel."""
-    assert plan.vector is not None
-    if transposes(plan):
-        return TRANSPOSE_CYCLES
-    stride = plan.vector.rhs
-    return PACK_CYCLES.get(stride, 1.5 * plan.lanes) if isinstance(stride, int) else 30.0
-
-
-def _finishing(plan: Plan) -> float:
-    """Cycles to store an accumulator."""
-    if plan.dot:
-        return HORIZONTAL_CYCLES
-    along = plan.vector is None or plan.vector.out == 1
-    return 1.0 if along else 1.5 * plan.lanes
+def _counts(positions: int, most: int) -> list[int]:
+    """Sizes of blocks, the smallest for each number of blocks."""
+    counts = range(1, max(min(positions, most), 1) + 1)
+    smallest: dict[int, int] = {}
+    for count in counts:
+        smallest.setdefault(ceil(positions / count), count)
+    return list(smallest.values())
 
 
 def _arranged(plan: Plan, levels: Sequence[Level], axes: Sequence[Axis]) -> Plan:
     """With the loops in order: the largest operand is walked once."""
 
     def rank(level: Level) -> tuple[bool, int]:
-        return plan.packed and level.axis.rhs != 0, _bytes_moved(level.axis, axes)
+        return plan.packed and level.axis.rhs != 0, _elements_moved(level.axis, axes)
 
     ordered = sorted(levels, key=rank, reverse=True)
     return replace(plan, levels=tuple(ordered), summed=_summed(axes, plan.vector))
 
 
-def _bytes_moved(axis: Axis, axes: Sequence[Axis]) -> int:
+def _elements_moved(axis: Axis, axes: Sequence[Axis]) -> int:
     """How much of the operands is read anew when this axis moves."""
     return sum(
         prod(known(a.size) for a in axes if getattr(a, operand) != 0)

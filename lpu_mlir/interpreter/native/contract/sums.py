@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import prod
 
 from lpu_mlir.interpreter.native.contract.axes import Axis
 from lpu_mlir.interpreter.native.contract.parts import Contraction, Place, Row
-from lpu_mlir.interpreter.native.contract.plan import UNROLLED
+from lpu_mlir.interpreter.native.contract.plan import known
 from lpu_mlir.interpreter.native.llvm import Int, Value
 from lpu_mlir.interpreter.native.tile import View
+
+UNROLLED = 96
+"""Multiply-adds in the body of the innermost loop, at most."""
+FETCHED = 14
+"""Rows that the next block is fetched for ahead, at most."""
+LARGE = 1 << 17
+"""Elements of an operand that a cache near the processor does not hold."""
 
 Sums = list[Value]
 """The accumulators of a block, one for each row."""
@@ -47,7 +55,12 @@ class Summation:
         return sets
 
     def _walk(
-        self, axes: Sequence[Axis], place: Place, ends: tuple[Int, Int], unroll: int, sets: list[Sums]
+        self,
+        axes: Sequence[Axis],
+        place: Place,
+        ends: tuple[Int, Int],
+        unroll: int,
+        sets: list[Sums],
     ) -> list[Sums]:
         """The trips along the first axis between two ends, so many in each of a loop."""
         what, (axis, *inner), (lower, upper) = self.what, axes, ends
@@ -60,10 +73,36 @@ class Summation:
         with what.b.loop(first, end, unroll * width, [*chain(*sets)]) as loop:
             there = what.moved(place, axis, loop.index)
             sets = self._sets(loop.carried)
+            if not inner:
+                self._prefetch(there)
             for n in range(unroll):
                 sets = self._over(inner, what.moved(there, axis, n * width), sets)
             loop.carry(chain(*sets))
         return self._sets(loop.results)
+
+    def _prefetch(self, place: Place) -> None:
+        """Ask for rows of the left operand that the next block reads where this one is."""
+        what, b = self.what, self.what.b
+        distance = self._ahead()
+        offsets = dict.fromkeys(row.lhs for row in self.rows)
+        if distance == 0 or len(offsets) > FETCHED:
+            return
+        for offset in offsets:
+            b.prefetch(b.address(place.lhs, b.add(offset, distance), what.lhs.element))
+
+    def _ahead(self) -> int:
+        """How far from a block's rows of the left operand the next ones are, if the operand is
+        large and its rows are read along; 0 if not, or if that is not known."""
+        plan = self.what.plan
+        if plan.vector is None or plan.vector.lhs != 0 or plan.summed[-1].lhs != 1:
+            return 0
+        axes = (*plan.summed, *(level.axis for level in plan.levels))
+        if prod(known(axis.size) for axis in axes if axis.lhs != 0) < LARGE:
+            return 0
+        moving = [level for level in plan.levels if plan.positions(level.axis) > level.count]
+        if not moving or not isinstance(moving[-1].axis.lhs, int):
+            return 0
+        return moving[-1].count * moving[-1].axis.lhs
 
     def _sets(self, values: Sequence[Value]) -> list[Sums]:
         size = len(self.rows)
@@ -101,14 +140,21 @@ class Summation:
         lhs_stride, rhs_stride = (along.lhs, along.rhs) if along else (0, 0)
         lhs: dict[Int, Value] = {}
         rhs: dict[Int, Value] = {}
-        sums: Sums = []
-        for row, acc in zip(self.rows, sets[0], strict=True):
+        sums = list(sets[0])
+        for n in self._order():
+            row = self.rows[n]
             if row.lhs not in lhs:
                 lhs[row.lhs] = self._load(what.lhs, place.lhs, row.lhs, lhs_stride, done)
             if row.rhs not in rhs:
                 rhs[row.rhs] = self._load(what.rhs, place.rhs, row.rhs, rhs_stride, done)
-            sums.append(what.arithmetic.multiply_add(lhs[row.lhs], rhs[row.rhs], acc))
+            sums[n] = what.arithmetic.multiply_add(lhs[row.lhs], rhs[row.rhs], sums[n])
         return [*sets[1:], sums]
+
+    def _order(self) -> list[int]:
+        """The rows in such an order that few vectors of the operands are kept."""
+        lhs, rhs = [row.lhs for row in self.rows], [row.rhs for row in self.rows]
+        more = lhs if len(set(lhs)) > len(set(rhs)) else rhs
+        return sorted(range(len(self.rows)), key=lambda n: more.index(more[n]))
 
     def _load(self, view: View, base: Value, offset: Int, stride: Int, done: Int) -> Value:
         """A vector of an operand, zero in the lanes that are done."""
