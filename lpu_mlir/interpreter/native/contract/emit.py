@@ -97,8 +97,8 @@ class Emission:
         if not levels:
             self._store_all(place, rows, Summation(what, rows).total(place))
             return
-        axis = levels[0].axis
-        for run in runs(what.b, axis.size, what.width(axis), levels[0].count, what.plan.streams):
+        level, axis = levels[0], levels[0].axis
+        for run in runs(what.b, axis.size, what.width(axis), level.count, level.apart):
             with self._each(run) as start:
                 there = what.moved(place, axis, start) if run.exact else place
                 more = what.rows(rows, axis, run.positions(what.b, start))

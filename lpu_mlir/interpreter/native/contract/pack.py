@@ -8,8 +8,11 @@ from math import prod
 
 from lpu_mlir.interpreter.native.contract.axes import Axis
 from lpu_mlir.interpreter.native.contract.parts import Contraction, Place, Row
-from lpu_mlir.interpreter.native.llvm import Int, Value
+from lpu_mlir.interpreter.native.llvm import I64, PTR, Builder, Int, Value
 from lpu_mlir.interpreter.native.tile import View
+
+COPIED = 8
+"""Vectors copied in the body of a loop, at most."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Packing:
         """Emit the copy; the contraction, place and rows that use it."""
         what = self.what
         axes = self._axes()
-        self._copy(what.plan.summed, axes, place.rhs, self.panel)
+        self._copy(what.plan.copied, place.rhs, self.panel)
         view = View(self.panel, what.out.element, (), ())
         vector = what.plan.vector
         assert vector is not None
@@ -51,60 +54,70 @@ class Packing:
             step *= axis.size
         return tuple(axes)
 
-    def _copy(
-        self, source: Sequence[Axis], target: Sequence[Axis], base: Value, panel: Value
-    ) -> None:
+    @property
+    def _step_elements(self) -> int:
+        return len(self.offsets) * self.what.plan.lanes
+
+    def _copy(self, loops: Sequence[tuple[int, Int]], source: Value, panel: Value) -> None:
         """The loops over the steps, and in them the copy of each."""
         what, b = self.what, self.what.b
-        if not source:
-            self._step(base, panel)
+        if not loops:
+            self._copy_step(source, panel)
             return
-        axis, packed = source[0], target[0]
-        if len(source) == 1 and what.plan.transposes:
-            self._transposed(axis, base, panel)
+        (size, stride), inner = loops[0], loops[1:]
+        if not inner and what.plan.transposes:
+            self._transpose(size, source, panel)
             return
-        assert isinstance(axis.size, int)
-        unroll = 1 if len(source) > 1 else _divisor(axis.size, max(1, 8 // len(self.offsets)))
-        with b.loop(0, axis.size, unroll) as loop:
+        step = self._step_elements * prod(extent for extent, _ in inner)
+        unroll = 1 if inner else _divisor(size, max(1, COPIED // len(self.offsets)))
+        with b.loop(0, size, unroll) as loop:
             for n in range(unroll):
                 index = b.add(loop.index, n)
-                self._copy(
-                    source[1:],
-                    target[1:],
-                    b.address(base, b.mul(index, axis.rhs), what.rhs.element),
-                    b.address(panel, b.mul(index, packed.rhs), what.out.element),
-                )
+                there = b.address(source, b.mul(index, stride), what.rhs.element)
+                target = b.address(panel, b.mul(index, step), what.out.element)
+                self._copy(inner, there, target)
 
-    def _step(self, base: Value, panel: Value) -> None:
+    def _copy_step(self, source: Value, panel: Value) -> None:
         what, b = self.what, self.what.b
         assert what.plan.vector is not None
         for n, offset in enumerate(self.offsets):
-            value = what.load(what.rhs, base, offset, what.plan.vector.rhs)
-            b.store(
-                value, b.address(panel, n * what.plan.lanes, what.out.element), what.out.element
-            )
+            value = what.load(what.rhs, source, offset, what.plan.vector.rhs)
+            target = b.address(panel, n * what.plan.lanes, what.out.element)
+            b.store(value, target, what.out.element)
 
-    def _transposed(self, axis: Axis, base: Value, panel: Value) -> None:
-        """Squares of as many steps as lanes; the last one ends where the axis does."""
+    def _transpose(self, size: int, source: Value, panel: Value) -> None:
+        """Squares of as many steps as lanes; the last one ends where the steps do."""
         what, b, lanes = self.what, self.what.b, self.what.plan.lanes
         assert what.plan.vector is not None
-        assert isinstance(axis.size, int)
-        apart = what.plan.vector.rhs
-        step = len(self.offsets) * lanes
-        with b.loop(0, axis.size, lanes) as loop:
-            start = b.minimum(loop.index, axis.size - lanes)
-            if axis.size % lanes == 0:
-                start = loop.index
-            there = b.address(base, start, what.rhs.element)
-            target = b.address(panel, b.mul(start, step), what.out.element)
+        apart, step = b.value(what.plan.vector.rhs), self._step_elements
+        square = self._square()
+        with b.loop(0, size, lanes) as loop:
+            start = loop.index if size % lanes == 0 else b.minimum(loop.index, size - lanes)
             for n, offset in enumerate(self.offsets):
-                square = [
-                    what.load(what.rhs, there, b.add(offset, b.mul(lane, apart)), 1)
-                    for lane in range(lanes)
-                ]
-                for k, value in enumerate(what.arithmetic.interleaved(square)):
-                    address = b.address(target, k * step + n * lanes, what.out.element)
-                    b.store(value, address, what.out.element)
+                there = b.address(source, b.add(start, offset), what.rhs.element)
+                at = b.add(b.mul(start, step), n * lanes)
+                target = b.address(panel, at, what.out.element)
+                b.call_void(square, [there, apart, target, b.value(step)])
+
+    def _square(self) -> str:
+        """The function that transposes a square: where it is, how far its rows are apart, and the
+        same of where it goes."""
+        what, lanes = self.what, self.what.plan.lanes
+        name = f"transpose.{lanes}.{what.rhs.element}.{what.out.element}"
+        if name in what.b.module.definitions:
+            return name
+        b = Builder(what.b.module)
+        source, target = Value(PTR, "%source"), Value(PTR, "%target")
+        apart, step = Value(I64, "%apart"), Value(I64, "%step")
+        inside = replace(what, b=b, arithmetic=replace(what.arithmetic, b=b))
+        rows = [
+            inside.load(what.rhs, source, b.mul(lane, apart), 1) for lane in range(lanes)
+        ]
+        for n, column in enumerate(inside.arithmetic.interleaved(rows)):
+            b.store(column, b.address(target, b.mul(n, step), what.out.element), what.out.element)
+        text = b.function(name, [source, apart, target, step], linkage="internal", attributes="noinline ")
+        what.b.module.definitions[name] = text
+        return name
 
 
 def _divisor(size: int, most: int) -> int:

@@ -40,6 +40,8 @@ class Level:
 
     axis: Axis
     count: int
+    apart: bool = False
+    """Whether the positions of a block are far apart, not next to each other."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,6 @@ class Plan:
     vector: Axis | None
     levels: tuple[Level, ...]
     summed: tuple[Axis, ...]
-    streams: bool = False
-    """Whether the positions of the first level's blocks are far apart."""
     packed: bool = False
     """Whether the right operand is packed; levels along which it moves then come first."""
     swapped: bool = False
@@ -72,12 +72,24 @@ class Plan:
         return max(1, ceil(LATENCY / self.rows))
 
     @property
+    def copied(self) -> list[tuple[int, Int]]:
+        """The loops that walk the right operand as the summed axes do, as few as its layout
+        allows, outermost first: their extents and strides."""
+        loops: list[tuple[int, Int]] = []
+        for axis in self.summed:
+            size, stride = known(axis.size), axis.rhs
+            if loops and isinstance(stride, int) and loops[-1][1] == stride * size:
+                size *= loops.pop()[0]
+            loops.append((size, stride))
+        return loops
+
+    @property
     def transposes(self) -> bool:
         """Whether packing transposes: the right operand is contiguous in what is summed last."""
         if not self.summed or self.vector is None or self.vector.rhs in READ_STRIDES:
             return False
-        last = self.summed[-1]
-        return last.rhs == 1 and isinstance(last.size, int) and last.size >= self.lanes
+        size, stride = self.copied[-1]
+        return stride == 1 and size >= self.lanes
 
     def positions(self, axis: Axis) -> int:
         """How many positions, or vectors, an axis has, or is taken to have."""
@@ -142,11 +154,13 @@ def _can_pack(vector: Axis, axes: Sequence[Axis]) -> bool:
 def _blocked(plan: Plan, axes: Sequence[Axis], registers: int) -> Generator[Plan]:
     """The plan with all blocks that fit the registers, beside the operands of one of them."""
     levels = [axis for axis in axes if not axis.summed]
-    if plan.dot and len(levels) == 1 and 0 in (levels[0].lhs, levels[0].rhs):
+    moving = [axis for axis in levels if 0 in (axis.lhs, axis.rhs)]
+    if plan.dot and len(moving) == 1:
         # Every row of a matrix meets only one vector.
-        count = min(STREAMS, known(levels[0].size))
-        streams = replace(plan, streams=True)
-        yield _arranged(streams, [Level(levels[0], count)], axes)
+        (rows,) = moving
+        count = min(STREAMS, known(rows.size))
+        blocks = [Level(a, count, True) if a is rows else Level(a, 1) for a in levels]
+        yield _arranged(plan, blocks, axes)
         return
     found: list[tuple[Level, ...]] = [()]
     for axis in levels:
