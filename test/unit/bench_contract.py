@@ -24,7 +24,6 @@ from contract_harness import DTYPES, Compiled, Layout, Problem, arguments, conti
 from contract_harness import strided as view_of
 from torch import Tensor
 from xdsl.dialects.builtin import bf16, f32
-from xdsl.ir import Attribute
 
 from lpu_mlir.interpreter.native.compile import Loader, host
 
@@ -72,7 +71,9 @@ def products() -> Iterator[Case]:
         yield Case(f"nt {size}", Problem(x, rows, y), lambda a, w, c: torch.mm(a, w.t(), out=c))
         yield Case(f"nn {size}", Problem(x, columns, y), lambda a, w, c: torch.mm(a, w, out=c))
         x_t = contiguous(f32, (2, 0), (k, m))
-        yield Case(f"tn {size}", Problem(x_t, columns, y), lambda a, w, c: torch.mm(a.t(), w, out=c))
+        yield Case(
+            f"tn {size}", Problem(x_t, columns, y), lambda a, w, c: torch.mm(a.t(), w, out=c)
+        )
 
 
 def matrix_vector() -> Iterator[Case]:
@@ -85,9 +86,7 @@ def matrix_vector() -> Iterator[Case]:
     for n, k in MATRIX_VECTOR:
         x, y = contiguous(f32, (1,), (k,)), contiguous(f32, (0,), (n,))
         columns = contiguous(f32, (1, 0), (k, n))
-        yield Case(
-            f"vm {n}x{k}", Problem(x, columns, y), lambda a, w, c: torch.mv(w.t(), a), True
-        )
+        yield Case(f"vm {n}x{k}", Problem(x, columns, y), lambda a, w, c: torch.mv(w.t(), a), True)
 
 
 def attention() -> Iterator[Case]:
@@ -108,9 +107,8 @@ def attention() -> Iterator[Case]:
 def convolution(name: str, c_in: int, c_out: int, size: int, kernel: int, step: int) -> Case:
     """An image with its margin, as windows that overlap, by a kernel."""
     wide = (size - 1) * step + kernel
-    image = Layout(
-        f32, (3, 1, 4, 2, 5), (c_in, size, kernel, size, kernel), (wide * wide, step * wide, wide, step, 1)
-    )
+    strides = (wide * wide, step * wide, wide, step, 1)
+    image = Layout(f32, (3, 1, 4, 2, 5), (c_in, size, kernel, size, kernel), strides)
     kernels = contiguous(f32, (0, 3, 4, 5), (c_out, c_in, kernel, kernel))
     out = contiguous(f32, (0, 1, 2), (c_out, size, size))
 

@@ -17,18 +17,9 @@ from lpu_mlir.interpreter.native.llvm import (
     element_of,
     lanes_of,
     register_type,
+    suffix,
     vector,
 )
-
-SUFFIX = {"half": "f16", "float": "f32", "double": "f64"}
-"""How LLVM's intrinsics name types of floats."""
-
-
-def mangled(type: str) -> str:
-    """A type as in the names of LLVM's intrinsics: `v16f32`."""
-    element, lanes = element_of(type), lanes_of(type)
-    name = SUFFIX.get(element, element)
-    return name if lanes == 1 else f"v{lanes}{name}"
 
 
 @dataclass(frozen=True)
@@ -64,7 +55,7 @@ class Arithmetic:
 
     def multiply_add(self, a: Value, z: Value, acc: Value) -> Value:
         if self._float:
-            return self.b.call(f"llvm.fma.{mangled(acc.type)}", acc.type, [a, z, acc])
+            return self.b.call(f"llvm.fma.{suffix(acc.type)}", acc.type, [a, z, acc])
         return self.add(acc, self.b.op(acc.type, f"mul {a}, {z.text}"))
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
@@ -136,7 +127,7 @@ class Arithmetic:
         if lanes_of(value.type) == 1:
             return value
         name, start = ("fadd", f"{self.type} -0.0, ") if self._float else ("add", "")
-        intrinsic = f"llvm.vector.reduce.{name}.{mangled(value.type)}"
+        intrinsic = f"llvm.vector.reduce.{name}.{suffix(value.type)}"
         taken = f"{self.type}, {value.type}" if self._float else value.type
         self.b.declare(intrinsic, f"{self.type} ({taken})")
         flag = "reassoc " if self._float else ""

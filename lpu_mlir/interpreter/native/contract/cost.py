@@ -51,7 +51,7 @@ def cycles(plan: Plan, element_bytes: int) -> float:
         vectors = ceil(size / plan.lanes)
         filled = size / vectors
         if plan.dot:
-            steps = steps // size * vectors if size else 0
+            steps = steps // size * vectors
     blocks = prod(ceil(plan.positions(level.axis) / level.count) for level in plan.levels)
     rows = prod(plan.positions(level.axis) for level in plan.levels)
     step = _step(plan, steps, element_bytes) * blocks / rows

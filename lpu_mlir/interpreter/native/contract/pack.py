@@ -110,12 +110,12 @@ class Packing:
         source, target = Value(PTR, "%source"), Value(PTR, "%target")
         apart, step = Value(I64, "%apart"), Value(I64, "%step")
         inside = replace(what, b=b, arithmetic=replace(what.arithmetic, b=b))
-        rows = [
-            inside.load(what.rhs, source, b.mul(lane, apart), 1) for lane in range(lanes)
-        ]
+        rows = [inside.load(what.rhs, source, b.mul(lane, apart), 1) for lane in range(lanes)]
         for n, column in enumerate(inside.arithmetic.interleaved(rows)):
             b.store(column, b.address(target, b.mul(n, step), what.out.element), what.out.element)
-        text = b.function(name, [source, apart, target, step], linkage="internal", attributes="noinline ")
+        text = b.function(
+            name, [source, apart, target, step], linkage="internal", attributes="noinline "
+        )
         what.b.module.definitions[name] = text
         return name
 

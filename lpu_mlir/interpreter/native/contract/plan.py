@@ -112,6 +112,8 @@ def scalar_plan(axes: Sequence[Axis]) -> Plan:
 def plans(axes: Sequence[Axis], lanes: int, registers: int) -> Generator[Plan]:
     """All plans worth comparing, for vectors of so many lanes and so many of them."""
     yield scalar_plan(axes)
+    if any(axis.size == 0 for axis in axes):
+        return  # there is nothing to sum
     swapped = [replace(axis, lhs=axis.rhs, rhs=axis.lhs) for axis in axes]
     for vector in axes:
         if vector.summed and _can_read(vector):
@@ -130,7 +132,7 @@ def plans(axes: Sequence[Axis], lanes: int, registers: int) -> Generator[Plan]:
 def _filled(vector: Axis, lanes: int) -> int:
     """How many of the lanes an axis fills."""
     if isinstance(vector.size, int):
-        while lanes > max(vector.size, 1):
+        while lanes > vector.size:
             lanes //= 2
     return lanes
 
