@@ -119,7 +119,8 @@ def address(target: SSAValue, index: Sequence[Expr], ranges: Mapping[str, Range]
 
 
 def _offset(target: SSAValue) -> Expr:
-    assert isa(target.type, MemRefType)
+    if not isa(target.type, MemRefType):
+        raise NotImplementedError(f"a nest on {target.type}: 'bufferize' comes before this pass")
     return offset(target.type)
 
 

@@ -4,13 +4,14 @@ import argparse
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError
+from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from lpu_mlir.dialects import get_all_dialects
@@ -41,20 +42,34 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return f"{text}\n{describe_passes()}\n" if self._complete else text
 
 
+def summarize_pass(get: Callable[[], type[ModulePass]]) -> str:
+    """The first sentence of a pass's docstring, or why its module cannot be imported: a pass that
+    is being written must not take the help on all others away."""
+    try:
+        documentation = get().__doc__ or ""
+    except Exception as error:
+        return f"cannot be imported: {type(error).__name__}: {error}"
+    return re.split(r"(?<=\.) ", " ".join(documentation.split()))[0]
+
+
 def describe_passes() -> str:
     """Our passes with the first sentence of their docstrings, and the names of xDSL's."""
     ours = get_all_passes()
     width = max(map(len, ours)) + 2
     lines = ["passes of lpu_mlir:"]
     for name, get in sorted(ours.items()):
-        documentation = " ".join((get().__doc__ or "").split())
-        summary = re.split(r"(?<=\.) ", documentation)[0]
-        said = textwrap.wrap(summary, 98 - width)
-        lines.append(f"  {name:{width}}{said[0]}")
+        said = textwrap.wrap(summarize_pass(get), 98 - width) or [""]
+        lines.append(f"  {name:{width}}{said[0]}".rstrip())
         lines += [" " * (width + 2) + line for line in said[1:]]
     theirs = sorted(Universe.get_multiverse().all_passes.keys() - ours.keys())
     lines += ["", "passes of xDSL:", *textwrap.wrap(", ".join(theirs), 98, break_on_hyphens=False)]
     return "\n".join(lines)
+
+
+def _llvm_ir() -> type[Target]:
+    from lpu_mlir.interpreter.native.target import LlvmIrTarget
+
+    return LlvmIrTarget
 
 
 class LpuOptMain(xDSLOptMain):
@@ -93,6 +108,10 @@ class LpuOptMain(xDSLOptMain):
     def register_all_passes(self) -> None:
         super().register_all_passes()
         self.available_passes.update(get_all_passes())
+
+    def register_all_targets(self) -> None:
+        super().register_all_targets()
+        self.available_targets["llvm-ir"] = _llvm_ir
 
     def setup_pipeline(self) -> None:
         try:

@@ -9,9 +9,11 @@ from xdsl.passes import ModulePass
 PASSES = {
     "allocate-sram": "lpu_mlir.transforms.allocate_sram:AllocateSramPass",
     "bufferize": "lpu_mlir.transforms.bufferize:BufferizePass",
+    "coalesce-cores": "lpu_mlir.transforms.coalesce_cores:CoalesceCoresPass",
     "fuse": "lpu_mlir.transforms.fuse:FusePass",
     "graph-to-loop": "lpu_mlir.transforms.graph_to_loop:GraphToLoopPass",
     "hoist-frozen": "lpu_mlir.transforms.hoist_frozen:HoistFrozenPass",
+    "join-movement": "lpu_mlir.transforms.join_movement:JoinMovementPass",
     "loop-to-kernel": "lpu_mlir.transforms.loop_to_kernel:LoopToKernelPass",
     "merge-nests": "lpu_mlir.transforms.merge_nests:MergeNestsPass",
     "outline": "lpu_mlir.transforms.outline:OutlinePass",

@@ -349,6 +349,9 @@ class Bufferization:
         return buffer
 
     def rebuild_nest(self, nest: NestOp) -> None:
+        if len(nest.outputs) != len(nest.outs):
+            message = "the nest is on memrefs already"
+            nest.emit_error(message, PassFailedException(message))
         outs = [
             self.destination(out, result)
             for out, result in zip(nest.outs, nest.outputs, strict=True)

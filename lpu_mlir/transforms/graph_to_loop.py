@@ -15,6 +15,7 @@ from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
 
 from lpu_mlir.dialects import lpu_graph, lpu_loop
 from lpu_mlir.dialects.expr import Expr, contiguous_strides, product, simplify
@@ -359,7 +360,7 @@ class Lowering:
             self.opaque(op)
         else:
             message = f"'{op.name}' has no lowering to lpu_loop"
-            op.emit_error(message, NotImplementedError(message))
+            op.emit_error(message, PassFailedException(message))
 
     def look(self, op: Operation) -> None:
         """A view of a view: its index expressions substituted into those of its operand."""

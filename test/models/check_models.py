@@ -4,7 +4,7 @@ Four kinds: `forward/` has model families with random weights, `training/` five 
 `trained/` models with trained weights and the answers they must give, `generate/` the text that
 Hugging Face's generate() makes with SmolLM2.
 
-Usage: python test/models/check_models.py results.jsonl [--only PATTERN ...] [--markdown] [--list]
+Usage: python test/models/check_models.py results.jsonl [--only PATTERN ...] [--markdown]
 """
 
 from __future__ import annotations
@@ -212,12 +212,8 @@ def main() -> int:
     parser.add_argument("results", type=Path, help="cases that it has are not run again")
     parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN")
     parser.add_argument("--markdown", action="store_true", help="print a table of all results")
-    parser.add_argument("--list", action="store_true", help="print the names of the cases")
     options = parser.parse_args()
     wanted = [c for c in cases() if any(fnmatch.fnmatch(c, p) for p in options.only)]
-    if options.list:
-        print("\n".join(wanted))
-        return 0
     warnings.filterwarnings("ignore")
     done = {record.case for record in recorded(options.results)}
     with options.results.open("a", buffering=1) as file:

@@ -61,7 +61,7 @@ MODELS: Mapping[str, tuple[Callable[[str], torch.nn.Module], Mapping[str, int]]]
 }
 """Model -> how it is made with a form of attention, and how often each composite is in it."""
 
-QUICK = ("llama-eager", "bert-sdpa")
+QUICK = ("bert-sdpa",)
 NO_SDPA = ("gemma2-sdpa",)
 
 

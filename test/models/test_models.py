@@ -1,5 +1,8 @@
 """The part of scripts/check-models that is quick enough for every change."""
 
+import subprocess
+from pathlib import Path
+
 import check_models
 import pytest
 from catalogue import FAMILIES
@@ -37,6 +40,12 @@ def test_model(case: str):
     record = check_models.run(case)
     assert record.verdict == "right"
     assert set(record.host) == ON_THE_HOST.get(case, set())
+
+
+def test_the_script_lists_these_cases():
+    script = Path(__file__).parents[2] / "scripts/check-models"
+    listed = subprocess.run([script, "--list"], check=True, capture_output=True, text=True)
+    assert listed.stdout.split() == list(check_models.cases())
 
 
 def test_a_wrong_answer_is_noticed(monkeypatch: pytest.MonkeyPatch):

@@ -10,6 +10,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lpu_mlir.report import Report
 
+pytestmark = pytest.mark.table
+
 
 def checked(function: Callable[..., Tensor], *inputs: Tensor | None) -> Report:
     """Compares a function with eager; everything must be native.
@@ -129,6 +131,7 @@ def test_weights_that_are_returned_are_not_computed_twice():
 
 
 @pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.slow
 def test_training(masked: bool):
     """Gradients are those of eager; the forward pass keeps what the backward pass needs."""
     inputs = [t.requires_grad_() for t in made(2, 6, 6, torch.float32)]
@@ -142,6 +145,7 @@ def test_training(masked: bool):
     torch.testing.assert_close(got, torch.autograd.grad(loss(*inputs), inputs))
 
 
+@pytest.mark.slow
 def test_lengths_that_change():
     """One program for a prompt of any length and its continuation on any cache."""
     torch._dynamo.reset()
@@ -160,6 +164,7 @@ def test_lengths_that_change():
     assert launches(report) == 3
 
 
+@pytest.mark.slow
 def test_no_positions():
     q, k, v = made(2, 3, 0, torch.float32)
     checked(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), q, k, v)
@@ -167,6 +172,7 @@ def test_no_positions():
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.slow
 def test_the_output_is_laid_out_like_the_query(dynamic: bool):
     """Else what follows may be a view that its strides do not allow."""
 
@@ -186,6 +192,7 @@ def test_the_output_is_laid_out_like_the_query(dynamic: bool):
 
 
 @pytest.mark.parametrize("length", [5, 3_000_000])
+@pytest.mark.slow
 def test_a_walk_over_all_there_is(length: int):
     """The largest so far is one number, which is known in the loop over the positions only."""
     torch._dynamo.reset()

@@ -10,6 +10,8 @@ from torch._dynamo.exc import BackendCompilerFailed
 
 from lpu_mlir.report import Report
 
+pytestmark = pytest.mark.table
+
 
 def check(function: Callable, *inputs: Tensor, dynamic: bool = False) -> None:
     """Results, and what becomes of the inputs; the backend must have been called."""
@@ -160,6 +162,7 @@ def test_a_result_of_which_too_little_is_known_to_exclude_overlaps():
     compare(function, function(torch.ones(1, 3, 3), 2, 1), (torch.ones(1, 3, 3), 2, 1), True)
 
 
+@pytest.mark.slow
 def test_results_with_late_extents_have_the_layout_that_the_graph_says():
     def function(x: Tensor, columns: int) -> Tensor:
         basis = torch.linalg.qr(x @ torch.ones(x.shape[-1], columns)).Q

@@ -15,6 +15,8 @@ from lpu_mlir.debug.measure import distance
 from lpu_mlir.debug.precise import is_rounding
 from lpu_mlir.frontend.table import HANDLERS
 
+pytestmark = pytest.mark.table
+
 X = torch.linspace(-2, 2, 12).view(3, 4)
 
 
@@ -173,6 +175,7 @@ def test_one_of_several_results():
     assert comparison.first.alone
 
 
+@pytest.mark.slow
 def test_backward():
     def step(model, x):
         loss = model(x).square().sum()
@@ -233,6 +236,7 @@ def deep_inputs():
     return x, w
 
 
+@pytest.mark.slow
 def test_rounding_that_adds_up_is_no_difference():
     inputs = deep_inputs()
     result = torch.compile(deep, backend="lpu_mlir")(*inputs)
@@ -240,6 +244,7 @@ def test_rounding_that_adds_up_is_no_difference():
     assert lpu_mlir.compare(deep)(*inputs).ok
 
 
+@pytest.mark.slow
 def test_rounding_does_not_hide_a_fault():
     def function(x, w):
         return deep(torch.sigmoid(x), w)

@@ -4,6 +4,8 @@ import pytest
 import torch
 from opinfo import Settings, operators, try_pair
 
+pytestmark = pytest.mark.table
+
 OPERATORS = operators()
 FLOATS = (torch.float32, torch.bfloat16)
 NUMBERS = (torch.float32, torch.int64)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import lpu_mlir
 
+pytestmark = pytest.mark.table
+
 aten = torch.ops.aten
 OPTIONS = {"fallback": "error", "verify": True}
 
@@ -117,6 +119,7 @@ def close_with_gradients(function: Callable, *inputs: torch.Tensor) -> lpu_mlir.
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(st.data())
+@pytest.mark.slow
 def test_random_convolutions_train(data: st.DataObject):
     def number(low: int, high: int) -> int:
         return data.draw(st.integers(low, high))
@@ -141,6 +144,7 @@ def test_random_convolutions_train(data: st.DataObject):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.slow
 def test_sizes_known_only_at_run_time(dtype: torch.dtype):
     w = sample(dtype, (4, 3, 3, 3), 2)
 
@@ -187,6 +191,7 @@ def test_one_kernel_for_each_convolution_of_a_chain():
 
 
 @torch.no_grad()
+@pytest.mark.slow
 def test_changed_weights_are_seen():
     torch.manual_seed(0)
     model, x = Chain(4, 2).eval(), torch.randn(2, 4, 6, 6)
@@ -196,6 +201,7 @@ def test_changed_weights_are_seen():
     torch.testing.assert_close(compiled(x), model(x))
 
 
+@pytest.mark.slow
 def test_a_chain_trains():
     torch.manual_seed(0)
     model = Chain(4, 2).double()

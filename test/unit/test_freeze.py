@@ -14,6 +14,8 @@ from torch.nn import functional as F
 import lpu_mlir
 from lpu_mlir import Report
 
+pytestmark = pytest.mark.table
+
 
 @pytest.fixture(autouse=True)
 def inference() -> Iterator[None]:
@@ -138,6 +140,7 @@ def test_equal_layers_stay_one_function():
     assert "exp" not in "".join(part for part in others if "@freeze" not in part)
 
 
+@pytest.mark.slow
 def test_with_sizes_that_change():
     model = Convolution().eval()
     run = torch.compile(
@@ -368,6 +371,7 @@ def test_a_failure_is_raised_each_time():
     assert [check(run, model, x) for _ in range(2)] == [1, 0]
 
 
+@pytest.mark.slow
 def test_threads():
     """Several at once: one computes what is kept, and none sees a mixture."""
     model, x = Convolution().eval(), torch.randn(2, 3, 8, 8)
@@ -455,6 +459,7 @@ class Block(nn.Module):
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
 
+@pytest.mark.slow
 def test_llama_block():
     model, x = nn.Sequential(Block(), Block()), torch.randn(1, 6, 32)
     run = compiled(model)

@@ -6,8 +6,10 @@ from frontend_checks import host_calls
 from graph_evaluator import run
 from torch._dynamo.backends.common import aot_autograd
 
-from lpu_mlir.frontend import ImportedGraph, import_graph
 from lpu_mlir.frontend.decompositions import KEPT, OWN, decompositions
+from lpu_mlir.frontend.importer import ImportedGraph, import_graph
+
+pytestmark = pytest.mark.table
 
 aten = torch.ops.aten
 attention = torch.nn.functional.scaled_dot_product_attention
@@ -144,7 +146,14 @@ def test_multi_head_attention_in_eval_mode(kind: str, average: bool):
     assert [host_calls(graph) for graph in graphs] == [[]]
 
 
-@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(torch.nn.LSTM, marks=pytest.mark.slow),
+        pytest.param(torch.nn.GRU, marks=pytest.mark.slow),
+        torch.nn.RNN,
+    ],
+)
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_recurrent_layers(kind, bias: bool, bidirectional: bool):

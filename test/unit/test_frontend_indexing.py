@@ -7,6 +7,8 @@ from graph_evaluator import run
 
 from lpu_mlir.dialects.lpu_graph import MatmulOp
 
+pytestmark = pytest.mark.table
+
 aten = torch.ops.aten
 X = sample(torch.float32, (4, 5, 6))
 I = torch.tensor([2, -1, 0])  # noqa: E741

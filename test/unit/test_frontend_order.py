@@ -6,6 +6,8 @@ import pytest
 import torch
 from frontend_checks import DTYPES, check, host_calls, imported, sample
 
+pytestmark = pytest.mark.table
+
 aten = torch.ops.aten
 
 

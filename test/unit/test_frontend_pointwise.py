@@ -10,7 +10,7 @@ from lpu_mlir.dialects.lpu_graph import ConvertOp, PointwiseOp
 from lpu_mlir.frontend.pointwise import HANDLERS
 from lpu_mlir.frontend.types import promote
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.table
 
 aten = torch.ops.aten
 HALVES = (torch.bfloat16, torch.float16)

@@ -4,6 +4,8 @@ import pytest
 import torch
 from frontend_checks import DTYPES, FLOATS, INTEGERS, check, host_calls, sample
 
+pytestmark = pytest.mark.table
+
 aten = torch.ops.aten
 DIMS = [[], [0], [-1], [0, 2], None]
 SHAPES = [(3, 4, 5), (2, 0, 3), ()]

@@ -6,6 +6,8 @@ from torch.utils.checkpoint import checkpoint
 
 import lpu_mlir
 
+pytestmark = pytest.mark.table
+
 
 def block(x, weight):
     hidden = torch.dropout(torch.tanh(x @ weight), 0.4, True)
@@ -27,6 +29,7 @@ def gradients(function) -> tuple[torch.Tensor, ...]:
     return out.detach(), x.grad, weight.grad, torch.rand(3)
 
 
+@pytest.mark.slow
 def test_gradients_and_the_generator_after():
     torch._dynamo.reset()
     with lpu_mlir.Report() as report:

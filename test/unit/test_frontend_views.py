@@ -4,6 +4,8 @@ import pytest
 import torch
 from frontend_checks import DTYPES, check, sample
 
+pytestmark = pytest.mark.table
+
 aten = torch.ops.aten
 X = sample(torch.float32, (3, 4, 5))
 

@@ -21,6 +21,8 @@ from lpu_mlir.transforms.fuse import FusePass
 from lpu_mlir.transforms.graph_to_loop import GraphToLoopPass
 from lpu_mlir.transforms.merge_nests import MergeNestsPass
 
+pytestmark = pytest.mark.table
+
 LARGE = "tensor<40000xf32>"
 
 

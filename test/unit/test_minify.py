@@ -18,6 +18,8 @@ from lpu_mlir.frontend.builder import shape_of
 from lpu_mlir.frontend.table import HANDLERS
 from lpu_mlir.tools import lpu_run
 
+pytestmark = pytest.mark.table
+
 X = torch.linspace(-2, 2, 12).view(3, 4)
 
 
@@ -59,6 +61,7 @@ def test_one_operator_is_left(tmp_path, capsys):
     assert not (tmp_path / "inputs.npz").exists()
 
 
+@pytest.mark.slow
 def test_the_script_runs_by_itself(tmp_path):
     minified = lpu_mlir.minify(network, tmp_path, compiler=broken_compiler)(X)
     with pytest.raises(SystemExit) as exit:
@@ -66,6 +69,7 @@ def test_the_script_runs_by_itself(tmp_path):
     assert not exit.value.code
 
 
+@pytest.mark.slow
 def test_a_fault_that_needs_two_operators(tmp_path):
     def compiler(gm, inputs):
         targets = {node.target for node in gm.graph.nodes}
@@ -115,6 +119,7 @@ def test_an_exception_while_lowering(tmp_path):
     assert run_module(minified) == 1
 
 
+@pytest.mark.slow
 def test_symbolic_shapes_are_fixed_where_the_fault_stays(tmp_path):
     minified = lpu_mlir.minify(network, tmp_path, compiler=broken_compiler, dynamic=True)(X)
     assert minified.verified
@@ -122,6 +127,7 @@ def test_symbolic_shapes_are_fixed_where_the_fault_stays(tmp_path):
     assert "dynamic" not in minified.script.read_text()
 
 
+@pytest.mark.slow
 def test_symbolic_shapes_where_it_does_not(tmp_path):
     def compiler(gm, inputs):
         symbolic = any(isinstance(n.meta.get("val"), torch.SymInt) for n in gm.graph.nodes)
@@ -141,6 +147,7 @@ def test_a_changed_input(tmp_path):
     assert minified.operators == 1
 
 
+@pytest.mark.slow
 def test_backward(tmp_path):
     def step(x):
         torch.tanh(x).sum().backward()

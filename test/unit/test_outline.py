@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
@@ -145,6 +146,7 @@ def programs(draw: st.DrawFn) -> ModuleOp:
     return main_function(block, draw(st.lists(st.sampled_from(values), min_size=1, max_size=3)))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(programs())
 def test_meaning_is_unchanged(module: ModuleOp):

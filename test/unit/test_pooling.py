@@ -9,6 +9,8 @@ from frontend_checks import INTEGERS, check, sample
 
 import lpu_mlir
 
+pytestmark = pytest.mark.table
+
 aten = torch.ops.aten
 
 WINDOWS: Mapping[str, dict] = {
@@ -147,6 +149,7 @@ def stem(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.slow
 def test_training(dynamic: bool):
     options = {"fallback": "error", "verify": True}
     compiled = torch.compile(stem, backend="lpu_mlir", options=options, dynamic=dynamic)

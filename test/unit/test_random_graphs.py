@@ -40,6 +40,7 @@ def quietly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_graphs():
     compared: list[int] = []
 

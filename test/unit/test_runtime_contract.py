@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from lpu_mlir.backend import lpu_mlir
 from lpu_mlir.report import Report
 
+pytestmark = pytest.mark.table
+
 
 class Counting:
     """The backend, counting its calls."""

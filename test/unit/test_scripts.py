@@ -28,9 +28,23 @@ def scripts(tmp_path: Path) -> Path:
     return copied
 
 
-@pytest.mark.parametrize("name", ["conformance", "check-models", "test", "docs", "figures"])
+def installs_nothing(scripts: Path) -> None:
+    """From now on a script fails if it makes the environment or uses it."""
+    stand_in(scripts / "setup-env", "exit 1")
+    stand_in(scripts.parent / ".venv/bin/python", "exit 1")
+
+
+NAMES = sorted(
+    path.name
+    for path in SCRIPTS.iterdir()
+    if path.name not in ("setup-env", "usage")  # what the others run first
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("argument", ["--help", "-h"])
 def test_help(scripts: Path, name: str, argument: str):
+    installs_nothing(scripts)
     said = run(scripts / name, argument)
     comment = []
     for line in (scripts / name).read_text().splitlines()[1:]:
@@ -41,9 +55,20 @@ def test_help(scripts: Path, name: str, argument: str):
     assert f"Usage: scripts/{name}" in said
 
 
-def test_the_models_are_listed_without_results(scripts: Path):
-    said = run(scripts / "check-models", "--list", "--only", "forward/*")
-    assert said == "test/models/check_models.py /dev/null --list --only forward/*\n"
+def test_the_models_are_listed_without_results(scripts: Path, tmp_path: Path):
+    shutil.copytree(SCRIPTS.parent / "test/models", tmp_path / "test/models")
+    installs_nothing(scripts)
+    names = run(scripts / "check-models", "--list").split()
+    assert {name.partition("/")[0] for name in names} == {
+        "forward",
+        "training",
+        "trained",
+        "generate",
+    }
+    said = run(scripts / "check-models", "--list", "--only", "forward/l*", "*/llama*")
+    chosen = said.split()
+    assert chosen == [n for n in names if n.startswith("forward/l") or "/llama" in n]
+    assert {"forward/llama", "forward/lstm", "training/llama"} < set(chosen)
 
 
 def test_the_models_are_checked_with_results(scripts: Path, tmp_path: Path):

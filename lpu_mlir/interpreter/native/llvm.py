@@ -40,6 +40,7 @@ Int: TypeAlias = "int | Value"
 """An i64: known now, or a value."""
 
 I1, I8, I32, I64, PTR = "i1", "i8", "i32", "i64", "ptr"
+FALSE, TRUE = Value(I1, "false"), Value(I1, "true")
 
 
 def register_type(element: Attribute) -> str:
@@ -85,7 +86,7 @@ def retyped(type: str, element: str) -> str:
     return vector(element, lanes_of(type))
 
 
-_INTRINSIC_SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+_INTRINSIC_SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
 def suffix(type: str) -> str:
@@ -312,19 +313,21 @@ class Builder:
         """Consecutive elements, unaligned but for the element's own size."""
         kind = vector(memory_type(element), lanes)
         loaded = self.op(kind, f"load {kind}, {address}, align {element_bytes(element)}")
-        return self._from_memory(loaded, element, lanes)
+        return self.from_memory(loaded, element, lanes)
 
     def store(self, value: Value, address: Value, element: Attribute) -> None:
-        stored = self._to_memory(value, element)
+        stored = self.to_memory(value, element)
         self.emit(f"store {stored}, {address}, align {element_bytes(element)}")
 
-    def _from_memory(self, loaded: Value, element: Attribute, lanes: int) -> Value:
+    def from_memory(self, loaded: Value, element: Attribute, lanes: int) -> Value:
+        """Elements as loaded to elements in registers."""
         if register_type(element) != I1:
             return loaded
         zero = "0" if lanes == 1 else "zeroinitializer"
         return self.op(vector(I1, lanes), f"icmp ne {loaded}, {zero}")
 
-    def _to_memory(self, value: Value, element: Attribute) -> Value:
+    def to_memory(self, value: Value, element: Attribute) -> Value:
+        """Elements in registers to elements as stored."""
         if register_type(element) != I1:
             return value
         kind = vector(I8, lanes_of(value.type))

@@ -1,4 +1,4 @@
-"""Where the elements of a tile are: the one thing that all operations on tiles share."""
+"""What a tile is while code is made for it: memory, or how to compute its elements."""
 
 from __future__ import annotations
 
