@@ -46,7 +46,7 @@ EXP2 = (
 )
 
 
-def rounded_to_integer(x: Lanes, factor: float, bias: int) -> tuple[Lanes, Lanes]:
+def _rounded_to_integer(x: Lanes, factor: float, bias: int) -> tuple[Lanes, Lanes]:
     """The integer next to x * factor, as f32, and bits whose low ones are that of it plus bias."""
     shifted = fma(x, factor, ROUND + bias)
     return shifted - (ROUND + bias), shifted.bits()
@@ -66,21 +66,21 @@ def _scaled(x: Lanes, bits: Lanes) -> Lanes:
 
 def exp(x: Lanes) -> Lanes:
     x = x.clamped(-104.0, 89.0)
-    n, bits = rounded_to_integer(x, LOG2_E, 254)
+    n, bits = _rounded_to_integer(x, LOG2_E, 254)
     r = _without_multiple(x, n)
     return _scaled(polynomial(r, (1.0, 1.0, *EXP)), bits)
 
 
 def exp2(x: Lanes) -> Lanes:
     x = x.clamped(-151.0, 129.0)
-    n, bits = rounded_to_integer(x, 1.0, 254)
+    n, bits = _rounded_to_integer(x, 1.0, 254)
     return _scaled(polynomial(x - n, (1.0, *EXP2)), bits)
 
 
 def expm1(x: Lanes) -> Lanes:
     """2^n (exp(r) - 1) + (2^n - 1), of which half is computed: 2^128 is not a number."""
     clamped = x.clamped(-20.0, 89.0)
-    n, bits = rounded_to_integer(clamped, LOG2_E, 126)
+    n, bits = _rounded_to_integer(clamped, LOG2_E, 126)
     r = _without_multiple(clamped, n)
     half = (bits << 23).as_float()
     result = fma(half, fma(r * r, polynomial(r, EXPM1), r), half - 0.5)
@@ -94,7 +94,7 @@ SINH = (0.1666666716337204, 0.00833331048488617, 0.00019842895562760532, 2.78221
 def _half_exp(x: Lanes) -> Lanes:
     """exp(|x|) / 2, which is a number for some x for which exp(x) is not."""
     x = x.magnitude().at_most(90.0)
-    n, bits = rounded_to_integer(x, LOG2_E, 254)
+    n, bits = _rounded_to_integer(x, LOG2_E, 254)
     r = _without_multiple(x, n)
     return _scaled(polynomial(r, (0.5, 0.5, *(c / 2 for c in EXP))), bits)
 
@@ -119,7 +119,7 @@ TANH = (-0.3333294689655304, 0.1332072913646698, -0.05267200991511345, 0.0164378
 def tanh(x: Lanes) -> Lanes:
     """1 - 2 / (exp(2 |x|) + 1), by r as half of what is left of 2 |x|, but near 0."""
     size = x.magnitude().at_most(10.0)
-    n, bits = rounded_to_integer(size, 2 * LOG2_E, 127)
+    n, bits = _rounded_to_integer(size, 2 * LOG2_E, 127)
     r = _without_multiple(size, n, 0.5)
     coefficients = tuple(c * 2.0**k for k, c in enumerate((1.0, 1.0, *EXP)))
     power = fma((bits << 23).as_float(), polynomial(r, coefficients), 1.0)
@@ -141,7 +141,7 @@ def erf(x: Lanes) -> Lanes:
     """1 - 2^(-y(|x|)) with y as a polynomial, as 1 - 2^n - 2^n (2^r - 1)."""
     size = x.magnitude().at_most(3.95)
     y = fma(size, ERF[0], size * size * polynomial(size, ERF[1:]))
-    n, bits = rounded_to_integer(y, -1.0, 127)
+    n, bits = _rounded_to_integer(y, -1.0, 127)
     r = y + n
     power = (bits << 23).as_float()
     coefficients = tuple(c * (-1.0) ** k for k, c in enumerate(EXP2))
@@ -173,7 +173,7 @@ def _fraction(bits: Lanes) -> tuple[Lanes, Lanes]:
     return above >> 23, mantissa.as_float() - 1.0
 
 
-def defined(x: Lanes, zero: float, result: Lanes) -> Lanes:
+def _defined(x: Lanes, zero: float, result: Lanes) -> Lanes:
     """The logarithm of numbers above `zero`: -inf there, NaN below; NaN and inf stay."""
     below = where(x < zero, x.like(NAN), x)
     special = where(x.equals(zero), x.like(-INF), below)
@@ -185,7 +185,7 @@ def _logarithm(x: Lanes, finish: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
     subnormal = x < SMALLEST_NORMAL
     e, f = _fraction(where(subnormal, x * 2.0**23, x).bits())
     e = e.to_float()
-    return defined(x, 0.0, finish(where(subnormal, e - 23.0, e), f))
+    return _defined(x, 0.0, finish(where(subnormal, e - 23.0, e), f))
 
 
 def _natural(e: Lanes, f: Lanes) -> Lanes:
@@ -203,7 +203,7 @@ def log1p(x: Lanes) -> Lanes:
     # From 2^24 on nothing is lost that matters, so the scale need not be right there.
     scale = (e.like(0x3F800000) - (e.at_most(100) << 23)).as_float()
     f = fma(x - (sum - 1.0), scale, f)
-    return defined(x, -1.0, _natural(e.to_float(), f)).with_sign(x)
+    return _defined(x, -1.0, _natural(e.to_float(), f)).with_sign(x)
 
 
 LOG2_E_HIGH, LOG2_E_REST = 1.4426950216293335, 1.925963033500011e-08
@@ -242,12 +242,13 @@ SIN = (-0.16666655242443085, 0.008332187309861183, -0.00019517907639965415)
 COS = (0.04166664555668831, -0.0013887309469282627, 2.4432336431345902e-05)
 
 SIGN = -(1 << 31)
+"""The bit of the sign of an f32."""
 
 
 def _sine_and_cosine(x: Lanes, quadrants: int) -> tuple[Lanes, Lanes, Lanes]:
     """Of what x is more than a multiple of pi / 2; and bits whose low ones are those of the
     multiple plus `quadrants`."""
-    n, bits = rounded_to_integer(x, 2 / pi, quadrants)
+    n, bits = _rounded_to_integer(x, 2 / pi, quadrants)
     r = x
     for part in PI_HALF:
         r = fma(n, -part, r)
