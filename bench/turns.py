@@ -12,9 +12,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench.report import number
 from bench.results import Figure, Run
 from bench.worker import LIMITS, Demand, serve
-from bench.works import FRESH, OURS, why_not
+from bench.works import FRESH, OURS, WORKS, why_not
 
 BUILD_SECONDS, TURN_SECONDS = 1200.0, 300.0
 """How long a system may take to get ready, and for a turn."""
@@ -124,7 +125,7 @@ def measure(work: str, number: int, systems: Sequence[str], conditions: Conditio
     if work in FRESH:
         for system in able:
             figures[system] = fresh(work, system, conditions)
-            conditions.tell(describe(system, figures[system]))
+            conditions.tell(describe(work, system, figures[system]))
         return Run(work, number, figures, load=load)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         return in_turns(work, number, able, figures, load, Path(folder), conditions)
@@ -165,7 +166,7 @@ def in_turns(
                 entrants[system] = Entrant(rival, *rival.answer(BUILD_SECONDS))
             except Failed as error:
                 figures[system] = Figure(failure=str(error))
-                conditions.tell(describe(system, figures[system]))
+                conditions.tell(describe(work, system, figures[system]))
                 rival.stop()
         go_round(entrants, figures, conditions)
     finally:
@@ -175,7 +176,7 @@ def in_turns(
     rates = {name: median(values) for name, values in limits.samples.items()}
     for system, entrant in entrants.items():
         figures[system] = entrant.figure()
-        conditions.tell(describe(system, figures[system]))
+        conditions.tell(describe(work, system, figures[system]))
     # Ours, if it took part: other systems may have chosen another precision.
     chosen = entrants.get(OURS) or next(iter(entrants.values()), None)
     limit = chosen.demand.seconds(rates) if chosen else None
@@ -199,8 +200,13 @@ def go_round(
                 entrants.pop(name).rival.stop()
 
 
-def describe(system: str, figure: Figure) -> str:
+def describe(work: str, system: str, figure: Figure) -> str:
+    """A line for one figure as soon as it is known."""
     if figure.value is None:
         return f"  {system:18}{figure.failure}"
-    built = f", compiled in {figure.compile_seconds:.1f} s" if figure.compile_seconds else ""
-    return f"  {system:18}{figure.value:12.6g} ({figure.samples} samples{built})"
+    unit = WORKS[work].unit
+    said = f"  {system:18}{number(figure.value, unit):>8} {unit.name:2}"
+    if figure.compile_seconds is None:
+        return said
+    compiled = f"compiled in {figure.compile_seconds:.1f} s, off by {figure.difference:.0e}"
+    return f"{said}  {figure.samples} samples, {compiled}"

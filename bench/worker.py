@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import traceback
 import warnings
@@ -81,6 +82,7 @@ def serve(
     """
     os.environ.update(environment)
     warnings.filterwarnings("ignore")
+    logging.disable(logging.WARNING)
     try:
         import torch
 
