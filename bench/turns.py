@@ -23,6 +23,9 @@ BUILD_SECONDS, TURN_SECONDS = 1200.0, 300.0
 PAUSE_SECONDS = 0.02
 """Between turns: threads that wait for more work by spinning give up meanwhile."""
 
+WEIGHTS = "smollm2-135m-instruct"
+"""Where below LPU_MLIR_CACHE the converted weights are, which are kept for the next time."""
+
 
 class Failed(Exception):
     """A system cannot do a work; the message says why."""
@@ -96,12 +99,12 @@ class Conditions:
     def environment(self, caches: Path) -> dict[str, str]:
         """Variables of a worker's process; compilers keep what they make in `caches`."""
         count = str(self.threads)
-        weights = "smollm2-135m-instruct"
-        ours, known = caches / "lpu_mlir", os.environ.get("LPU_MLIR_CACHE")
+        ours = caches / "lpu_mlir"
         ours.mkdir(parents=True, exist_ok=True)
-        source = Path(known or Path.home() / ".cache" / "lpu_mlir") / weights
-        if source.exists() and not (ours / weights).exists():
-            (ours / weights).symlink_to(source.resolve(), target_is_directory=True)
+        if not (ours / WEIGHTS).exists():  # converting weights is nobody's work
+            known = Path(os.environ.get("LPU_MLIR_CACHE") or Path.home() / ".cache/lpu_mlir")
+            (known / WEIGHTS).mkdir(parents=True, exist_ok=True)
+            (ours / WEIGHTS).symlink_to((known / WEIGHTS).resolve(), target_is_directory=True)
         return {
             "OMP_NUM_THREADS": count,
             "MKL_NUM_THREADS": count,
