@@ -12,7 +12,8 @@ from torch import fx
 from xdsl.irdl import OpDef, OptionalDef, VariadicDef
 
 from lpu_mlir import Report
-from lpu_mlir.compile import compile_captured, compile_fx
+from lpu_mlir.capture import compile_captured
+from lpu_mlir.compile import compile_fx
 from lpu_mlir.dialects import get_all_dialects
 from lpu_mlir.model.target import get_target
 from lpu_mlir.options import Options

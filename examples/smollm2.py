@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from lpu_mlir.cache import cache_root
 
 GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -34,9 +35,8 @@ LAYER_WEIGHTS = {
 
 
 def cache_directory() -> Path:
-    """Where converted weights are kept: $LPU_MLIR_CACHE or ~/.cache/lpu_mlir."""
-    root = os.environ.get("LPU_MLIR_CACHE") or Path.home() / ".cache" / "lpu_mlir"
-    return Path(root) / "smollm2-135m-instruct"
+    """Where converted weights are kept: beside what the compiler keeps."""
+    return cache_root() / "smollm2-135m-instruct"
 
 
 def gguf_path() -> Path:

@@ -16,11 +16,14 @@ if _setting := os.environ.get("LPU_MLIR_LOGS"):
     configure(_setting)
 
 _PUBLIC = {
+    "CacheInfo": "lpu_mlir.cache:CacheInfo",
     "Comparison": "lpu_mlir.debug.compare:Comparison",
     "CompileError": "lpu_mlir.reproducer:CompileError",
     "MismatchError": "lpu_mlir.debug.compare:MismatchError",
     "Report": "lpu_mlir.report:Report",
     "Unsupported": "lpu_mlir.frontend.errors:Unsupported",
+    "cache_info": "lpu_mlir.cache:cache_info",
+    "clear_cache": "lpu_mlir.cache:clear_cache",
     "compare": "lpu_mlir.debug.compare:compare",
     "compare_graph": "lpu_mlir.debug.compare:compare_graph",
     "explain": "lpu_mlir.backend:explain",

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pkgutil import resolve_name
 from typing import Any
 
 from torch import fx
 
-from lpu_mlir.compile import compile_captured, compile_function, compile_fx
-from lpu_mlir.debug.compare import compile_checked
-from lpu_mlir.options import make_options
+from lpu_mlir.capture import Boxed, compile_captured, compile_function
+from lpu_mlir.options import Options, make_options
 from lpu_mlir.report import Report
+
+COMPILERS: Mapping[str, str] = {
+    "native": "lpu_mlir.compile:compile_fx",
+    "reference": "lpu_mlir.compile:compile_fx",
+    "compare": "lpu_mlir.debug.compare:compile_checked",
+}
+"""Interpreter -> what compiles for it; imported when there is something to compile."""
 
 
 def lpu_mlir(
@@ -23,9 +30,11 @@ def lpu_mlir(
 ) -> Callable[..., Any]:
     """Compiles a graph that Dynamo captured; see `lpu_mlir.options.Options` for the options."""
     made = make_options(mode, options)
-    compiler = compile_checked if made.interpreter == "compare" else compile_fx
-    compiler = partial(compiler, options=made)
-    return compile_captured(gm, example_inputs, compiler, freeze=made.freeze)
+    return compile_captured(gm, example_inputs, partial(_compile, made), freeze=made.freeze)
+
+
+def _compile(options: Options, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Boxed:
+    return resolve_name(COMPILERS[options.interpreter])(gm, example_inputs, options)
 
 
 def explain(fn: Callable[..., Any], **compile_options: Any) -> Callable[..., Report]:

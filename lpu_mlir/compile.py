@@ -2,93 +2,38 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+import operator
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import torch
 from torch import fx
-from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from xdsl.dialects.builtin import ModuleOp
 
-from lpu_mlir.frontend import import_graph
-from lpu_mlir.frontend.decompositions import decompositions
-from lpu_mlir.frontend.frozen import mark_frozen, refuse_training
-from lpu_mlir.frontend.inputs import check_inputs
+from lpu_mlir.capture import collection_paused
+from lpu_mlir.dialects.location import describe_location
+from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
+from lpu_mlir.frontend.importer import import_graph
 from lpu_mlir.frontend.table import HANDLERS, Handler
 from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.logs import logger
 from lpu_mlir.model.target import get_target
 from lpu_mlir.options import Options
 from lpu_mlir.pipeline import PipelineError, run_stages, stages
-from lpu_mlir.report import begin_graph, note_break
+from lpu_mlir.report import Fallback, begin_graph
 from lpu_mlir.reproducer import CompileError, write_reproducer
-from lpu_mlir.runtime.executable import Executable, Signature
+from lpu_mlir.runtime.executable import Executable
+from lpu_mlir.runtime.native import Image, NativeProgram
 from lpu_mlir.runtime.program import Program
-
-Boxed: TypeAlias = Callable[[list[Any]], list[Any]]
-"""A compiled graph: from a list of inputs, which it empties, to a list of outputs."""
-
-Compiler: TypeAlias = Callable[[fx.GraphModule, Sequence[Any]], Boxed]
-"""From a graph and inputs like those that it will get to what runs it."""
-
+from lpu_mlir.runtime.signature import Signature
+from lpu_mlir.runtime.stats import Runnable
 
 LOG = logger("graph")
-
-
-def compile_captured(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], compiler: Compiler, *, freeze: bool = False
-) -> Callable[..., Any]:
-    """What Dynamo captured, through AOTAutograd, to what Dynamo calls.
-
-    The graph of the backward pass, if there is one, is compiled when it first runs.  With `freeze`
-    parameters and buffers are marked as such in the graph.  Raises Unsupported for an input that no
-    program can take and ValueError for a graph with gradients that is to be frozen.
-    """
-    note_break(gm)
-    check_inputs(gm, example_inputs)
-    plain = partial(_compile_plain, compiler)
-    make: Any = aot_autograd(
-        fw_compiler=refuse_training if freeze else plain,
-        bw_compiler=plain,
-        inference_compiler=partial(_compile_plain, compiler, freeze=freeze),
-        decompositions=decompositions(),
-        partition_fn=min_cut_rematerialization_partition,
-        keep_inference_input_mutations=True,
-    )
-    return make(gm, example_inputs)
-
-
-def _compile_plain(
-    compiler: Compiler, gm: fx.GraphModule, example_inputs: Sequence[Any], freeze: bool = False
-) -> Boxed:
-    """A plain function: torch.compiler.disable, which wraps it, loses the attributes of objects."""
-    if freeze:
-        mark_frozen(gm)
-    compiled = compiler(gm, example_inputs)
-
-    def run(inputs: list[Any]) -> list[Any]:
-        return compiled(inputs)
-
-    setattr(run, "_boxed_call", True)
-    return run
-
-
-@contextmanager
-def collection_paused() -> Generator[None]:
-    """No garbage collection meanwhile: among the objects of PyTorch's tracing it takes most of a
-    second, more than all stages for thirty layers, and compiling leaves little garbage behind."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def compile_fx(
@@ -108,37 +53,72 @@ def compile_fx(
     """
     options = options or Options()
     target = get_target(options.target)
-    params = InterpreterParams(seed=options.seed, sram_bytes=target.sram_bytes)
     record = begin_graph()
     importing = partial(import_graph, gm, fallback=options.fallback, handlers=handlers)
     # AOTAutograd may call with fake tensors switched on: constants made now would be fake.
     with unset_fake_temporarily(), collection_paused():
         start = perf_counter()
         graph = importing()
-        record.imported(gm, graph.module, perf_counter() - start)
+        record.staged("import", graph.module, perf_counter() - start)
+        record.imported(*count_operators(gm, graph.module))
         signature = Signature(graph)
         todo = stages(target)
         try:
-            run_stages(graph.module, todo, verify=options.verify, observe=record.lowered)
+            run_stages(graph.module, todo, verify=options.verify, observe=record.staged)
         except PipelineError as error:
             if not reproducer:
                 raise CompileError(str(error)) from error
             raise write_reproducer(lambda: importing().module, todo, error) from error
         start = perf_counter()
-        program = Program(graph.module, params)
+        program = make_program(graph.module, options)
         record.prepared(perf_counter() - start)
         LOG.info("%s, %s", record, options)
-        return Executable(signature, program, record.ran)
+        return Executable(signature, program, record.listener)
 
 
-def compile_function(
-    fn: Callable[..., Any], backend: Callable[..., Any], **compile_options: Any
-) -> Callable[..., Any]:
-    """torch.compile, though Dynamo may have compiled `fn` for the same backend before."""
+def make_program(module: ModuleOp, options: Options) -> Runnable:
+    """What runs a lowered module; CompileError if a kernel has no native form."""
+    if options.interpreter == "native":
+        try:
+            return NativeProgram(Image.of(module))
+        except NotImplementedError as error:
+            raise CompileError(f"lpu_mlir: no machine code for {error}") from error
+    sram_bytes = get_target(options.target).sram_bytes
+    return Program(module, InterpreterParams(seed=options.seed, sram_bytes=sram_bytes))
 
-    def lpu_mlir(*graph: Any, **options: Any) -> Callable[..., Any]:
-        """A function of its own, so that Dynamo's cache has nothing for it; errors name it."""
-        return backend(*graph, **options)
 
-    make = cast("Callable[..., Any]", torch.compile)  # pyright: ignore[reportUnknownMemberType]
-    return make(fn, backend=lpu_mlir, **compile_options)
+def count_operators(gm: fx.GraphModule, module: ModuleOp) -> tuple[int, list[Fallback]]:
+    """How many operators of a graph became part of its imported module, and the others."""
+    fallbacks = list(find_fallbacks(module))
+    host = sum(fallback.count for fallback in fallbacks)
+    return sum(map(makes_tensors, gm.graph.nodes)) - host, fallbacks
+
+
+def makes_tensors(node: fx.Node) -> bool:
+    """Whether a node is an operator with a tensor result, views included."""
+    if node.op != "call_function" or node.target is operator.getitem:
+        return False
+    value: Any = node.meta.get("val")
+    values = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,))
+    return any(isinstance(v, torch.Tensor) for v in values)
+
+
+def find_fallbacks(module: ModuleOp) -> Iterable[Fallback]:
+    """The host calls of an imported module; equal ones are counted together."""
+    counts: Counter[Fallback] = Counter()
+    for op in module.walk():
+        if isinstance(op, HostCallOp):
+            overload = op.overload.data
+            types = [value.type for value in op.inputs]
+            counts[
+                Fallback(
+                    op=".".join(overload.split(".")[:-1]),
+                    overload=overload,
+                    dtypes=tuple(str(element_type(t)) for t in types),
+                    shapes=tuple(f"[{', '.join(map(str, extents(t)))}]" for t in types),
+                    source=describe_location(op.location),
+                    reason=op.reason.data,
+                )
+            ] += 1
+    for fallback, count in counts.items():
+        yield replace(fallback, count=count)

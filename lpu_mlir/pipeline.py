@@ -91,8 +91,8 @@ class PipelineError(RuntimeError):
         self.stage = stage
 
 
-Observer = Callable[[Stage, ModuleOp, float], None]
-"""Called after each stage with the module and the seconds it took."""
+Observer = Callable[[str, ModuleOp, float], None]
+"""Called after each stage with its name, the module and the seconds it took."""
 
 
 def make_context() -> Context:
@@ -130,4 +130,4 @@ def run_stages(
         except Exception as error:
             raise PipelineError(stage, error) from error
         if observe is not None:
-            observe(stage, module, perf_counter() - start)
+            observe(stage.name, module, perf_counter() - start)

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from lpu_mlir.compile import Boxed, Compiler, compile_captured, compile_function, compile_fx
+from lpu_mlir.capture import Boxed, Compiler, compile_captured, compile_function
+from lpu_mlir.compile import compile_fx
 from lpu_mlir.debug.measure import Distance, distance
 from lpu_mlir.debug.parts import (
     Part,
@@ -28,8 +29,9 @@ from lpu_mlir.debug.parts import (
     written_inputs,
 )
 from lpu_mlir.debug.precise import in_float64, is_rounding
-from lpu_mlir.frontend.nodes import described, source_of, with_effects
+from lpu_mlir.frontend.nodes import source_of, with_effects
 from lpu_mlir.frontend.outputs import storage_base
+from lpu_mlir.frontend.values import described
 from lpu_mlir.options import Options, make_options
 from lpu_mlir.report import NO_GRAPH, plural, unreported
 

@@ -13,7 +13,7 @@ from torch import Tensor, fx
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from lpu_mlir.compile import Compiler
+from lpu_mlir.capture import Compiler
 from lpu_mlir.debug.compare import Difference, Tester, watch
 from lpu_mlir.debug.inputs import generate
 from lpu_mlir.debug.parts import (

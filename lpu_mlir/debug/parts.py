@@ -11,8 +11,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx
 
-from lpu_mlir.compile import Compiler
-from lpu_mlir.frontend.nodes import flattened
+from lpu_mlir.capture import Compiler
+from lpu_mlir.frontend.values import flattened
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch import Tensor, fx
 from torch.utils._pytree import tree_map
 
 from lpu_mlir.debug.parts import Part, written_inputs
-from lpu_mlir.frontend.nodes import flattened
+from lpu_mlir.frontend.values import flattened
 
 FACTOR = 4.0
 """How many times as far as eager's values a program's may be from those in float64."""

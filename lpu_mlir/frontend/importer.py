@@ -46,14 +46,9 @@ from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, dtype_of
 from lpu_mlir.frontend.errors import WAY_OUT, NotNative, Unsupported
 from lpu_mlir.frontend.nodes import (
     all_native,
-    counts_in_storage,
-    described,
-    flattened,
-    is_random,
     is_token,
     locate,
     source_of,
-    tensors_in,
     with_effects,
 )
 from lpu_mlir.frontend.outputs import (
@@ -70,6 +65,13 @@ from lpu_mlir.frontend.symbols import Symbols
 from lpu_mlir.frontend.symint import from_sympy, sym_node
 from lpu_mlir.frontend.table import BY_NAME, HANDLERS, Handler
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
+from lpu_mlir.frontend.values import (
+    counts_in_storage,
+    described,
+    flattened,
+    is_random,
+    tensors_in,
+)
 
 aten = torch.ops.aten
 

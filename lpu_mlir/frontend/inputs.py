@@ -13,8 +13,17 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from lpu_mlir.frontend.errors import Unsupported
-from lpu_mlir.frontend.nodes import described, readable
-from lpu_mlir.frontend.types import ELEMENTS
+from lpu_mlir.frontend.values import described, readable
+
+TAKEN = frozenset(
+    (
+        *(torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.bool),
+        *(torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8),
+        *(torch.complex32, torch.complex64, torch.complex128),
+        *(torch.uint16, torch.uint32, torch.uint64),
+    )
+)
+"""The dtypes in `frontend.types.ELEMENTS`, which has their types in IR."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ REFUSALS: Sequence[Refusal] = (
         "make it plain with .dequantize()",
     ),
     Refusal(
-        lambda value: value.dtype not in ELEMENTS,
+        lambda value: value.dtype not in TAKEN,
         lambda value: f"a tensor of dtype {value.dtype}",
         "convert it before",
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -24,6 +23,7 @@ from xdsl.ir import SSAValue
 from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import COMPUTED, element_type
 from lpu_mlir.frontend.builder import as_value
+from lpu_mlir.frontend.values import flattened, readable
 
 with_effects = torch.ops.higher_order.with_effects
 
@@ -67,11 +67,6 @@ def _module_of(node: fx.Node) -> str:
     return f"{readable(path)} ({getattr(kind, '__name__', kind)})"
 
 
-def readable(path: str) -> str:
-    """Dynamo's name of a local as the user writes it: `L['x']` is `x`."""
-    return re.sub(r"L\['(\w+)'\]", r"\1", path)
-
-
 def _function_of(node: fx.Node) -> str:
     """Such as `function softmax`."""
     stack = _of_forward(node, "source_fn_stack")
@@ -85,38 +80,10 @@ def source_of(node: fx.Node) -> str | None:
     return describe_location(locate(node)) or None
 
 
-def described(value: Any) -> str:
-    """A value in an error message."""
-    if isinstance(value, torch.Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    return str(value)
-
-
-def counts_in_storage(overload: Any) -> bool:
-    """Whether an operator takes a position in the storage of its operand, as as_strided does."""
-    schema: Any = overload._schema
-    return any(argument.name == "storage_offset" for argument in schema.arguments)
-
-
-def is_random(overload: Any) -> bool:
-    """Whether an operator draws numbers from a generator."""
-    return torch.Tag.nondeterministic_seeded in overload.tags
-
-
 def is_token(node: fx.Node) -> bool:
     """Whether a placeholder only orders operators with side effects."""
     users = list(node.users)
     return bool(users) and all(u.target is with_effects and u.args[0] is node for u in users)
-
-
-def flattened(val: Any) -> Sequence[Any]:
-    if isinstance(val, list | tuple):
-        return val  # pyright: ignore[reportUnknownVariableType]
-    return () if val is None else (val,)
-
-
-def tensors_in(val: Any) -> list[torch.Tensor]:
-    return [v for v in flattened(val) if isinstance(v, torch.Tensor)]
 
 
 def all_native(args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any]) -> bool:

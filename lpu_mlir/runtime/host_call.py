@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from lpu_mlir.dialects.lpu import HostCallOp, IntsAttr, element_type, extents
 from lpu_mlir.frontend.arguments import decode_arguments
 from lpu_mlir.frontend.importer import BINDS, ORDERS, STORAGE
-from lpu_mlir.frontend.nodes import counts_in_storage
 from lpu_mlir.frontend.types import DTYPES
+from lpu_mlir.frontend.values import counts_in_storage
 
 HostCall: TypeAlias = Callable[[Sequence[Tensor], dict[str, int]], list[Tensor]]
 

@@ -7,7 +7,7 @@ from graph_evaluator import run
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from lpu_mlir.dialects.lpu import HostCallOp
-from lpu_mlir.frontend import ImportedGraph, import_graph
+from lpu_mlir.frontend.importer import ImportedGraph, import_graph
 from lpu_mlir.transforms.verify_dominance import check_dominance
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

@@ -6,8 +6,8 @@ from frontend_checks import host_calls
 from graph_evaluator import run
 from torch._dynamo.backends.common import aot_autograd
 
-from lpu_mlir.frontend import ImportedGraph, import_graph
 from lpu_mlir.frontend.decompositions import KEPT, OWN, decompositions
+from lpu_mlir.frontend.importer import ImportedGraph, import_graph
 
 pytestmark = pytest.mark.table
 

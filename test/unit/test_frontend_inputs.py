@@ -7,7 +7,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal.two_tensor import TwoTensor
 
 import lpu_mlir
-from lpu_mlir.frontend.inputs import check_inputs
+from lpu_mlir.frontend.inputs import TAKEN, check_inputs
+from lpu_mlir.frontend.types import ELEMENTS
 
 
 class Traced(torch.Tensor):
@@ -105,3 +106,7 @@ def test_complex_tensors_go_through():
 def test_what_dynamo_leaves_to_eager_is_said():
     report = lpu_mlir.explain(lambda x: x * 2)(torch.eye(3).to_sparse())
     assert "Dynamo left it all to eager PyTorch" in str(report)
+
+
+def test_dtypes_that_are_taken_have_types():
+    assert set(TAKEN) == ELEMENTS.keys()

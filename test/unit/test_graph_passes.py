@@ -16,7 +16,7 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 
 from lpu_mlir.dialects.lpu_graph import TransposeOp, WriteBackOp
-from lpu_mlir.frontend import ImportedGraph, import_graph
+from lpu_mlir.frontend.importer import ImportedGraph, import_graph
 from lpu_mlir.transforms.outline import OutlinePass
 from lpu_mlir.transforms.verify_dominance import check_dominance
 from lpu_mlir.transforms.verify_level import check_level

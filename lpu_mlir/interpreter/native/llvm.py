@@ -319,6 +319,12 @@ class Builder:
         stored = self.to_memory(value, element)
         self.emit(f"store {stored}, {address}, align {element_bytes(element)}")
 
+    def prefetch(self, address: Value) -> None:
+        """Bring memory that will be read soon nearer; the address may lie outside of everything."""
+        how = [Value("i32", "0"), Value("i32", "2"), Value("i32", "1")]  # read, to L2, data
+        self.declare("llvm.prefetch.p0", "void (ptr, i32, i32, i32)")
+        self.call_void("llvm.prefetch.p0", [address, *how])
+
     def from_memory(self, loaded: Value, element: Attribute, lanes: int) -> Value:
         """Elements as loaded to elements in registers."""
         if register_type(element) != I1:
@@ -417,6 +423,18 @@ class Builder:
         yield
         self.emit(f"br label %{name}.end")
         self.start_block(f"{name}.end")
+
+    def unless(self, rare: Value, usual: Value, instead: Callable[[], Value]) -> Value:
+        """A value, or what is computed instead of it if the condition holds."""
+        name, before = self.fresh("unless"), self._block
+        self.emit(f"br {rare}, label %{name}.then, label %{name}.end")
+        self.start_block(f"{name}.then")
+        other = instead()
+        last = self._block
+        self.emit(f"br label %{name}.end")
+        self.start_block(f"{name}.end")
+        sources = f"[ {usual.text}, %{before} ], [ {other.text}, %{last} ]"
+        return self.op(usual.type, f"phi {usual.type} {sources}")
 
     def function(
         self,

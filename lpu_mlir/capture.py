@@ -1,0 +1,90 @@
+"""From what Dynamo captured, through AOTAutograd, to what Dynamo calls."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeAlias, cast
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from lpu_mlir.frontend.decompositions import decompositions
+from lpu_mlir.frontend.frozen import mark_frozen, refuse_training
+from lpu_mlir.frontend.inputs import check_inputs
+from lpu_mlir.report import note_break
+
+Boxed: TypeAlias = Callable[[list[Any]], list[Any]]
+"""A compiled graph: from a list of inputs, which it empties, to a list of outputs."""
+
+Compiler: TypeAlias = Callable[[fx.GraphModule, Sequence[Any]], Boxed]
+"""From a graph and inputs like those that it will get to what runs it."""
+
+
+def compile_captured(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], compiler: Compiler, *, freeze: bool = False
+) -> Callable[..., Any]:
+    """What Dynamo captured, through AOTAutograd, to what Dynamo calls.
+
+    The graph of the backward pass, if there is one, is compiled when it first runs.  With `freeze`
+    parameters and buffers are marked as such in the graph.  Raises Unsupported for an input that no
+    program can take and ValueError for a graph with gradients that is to be frozen.
+    """
+    note_break(gm)
+    check_inputs(gm, example_inputs)
+    plain = partial(_compile_plain, compiler)
+    make: Any = aot_autograd(
+        fw_compiler=refuse_training if freeze else plain,
+        bw_compiler=plain,
+        inference_compiler=partial(_compile_plain, compiler, freeze=freeze),
+        decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )
+    with collection_paused():
+        return make(gm, example_inputs)
+
+
+def _compile_plain(
+    compiler: Compiler, gm: fx.GraphModule, example_inputs: Sequence[Any], freeze: bool = False
+) -> Boxed:
+    """A plain function: torch.compiler.disable, which wraps it, loses the attributes of objects."""
+    if freeze:
+        mark_frozen(gm)
+    compiled = compiler(gm, example_inputs)
+
+    def run(inputs: list[Any]) -> list[Any]:
+        return compiled(inputs)
+
+    setattr(run, "_boxed_call", True)
+    return run
+
+
+@contextmanager
+def collection_paused() -> Generator[None]:
+    """No garbage collection meanwhile: among the objects of PyTorch's tracing it takes most of a
+    second, more than all stages for thirty layers, and compiling leaves little garbage behind."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def compile_function(
+    fn: Callable[..., Any], backend: Callable[..., Any], **compile_options: Any
+) -> Callable[..., Any]:
+    """torch.compile, though Dynamo may have compiled `fn` for the same backend before."""
+
+    def lpu_mlir(*graph: Any, **options: Any) -> Callable[..., Any]:
+        """A function of its own, so that Dynamo's cache has nothing for it; errors name it."""
+        return backend(*graph, **options)
+
+    make = cast("Callable[..., Any]", torch.compile)  # pyright: ignore[reportUnknownMemberType]
+    return make(fn, backend=lpu_mlir, **compile_options)
