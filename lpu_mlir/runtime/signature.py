@@ -37,6 +37,7 @@ class Signature:
         self.results = _layouts(types.outputs.data, function.res_attrs)
         described = function.attributes[OUTPUTS]
         self.outputs = [_output(entry) for entry in _dictionaries(described)]
+        self.returns_inputs = any(map(_is_input, _dictionaries(described)))
         self.bindings = self._bindings({s.symbol.data for s in symbols(function)})
         read = dict(filter(None, map(_reader, self.inputs, count())))
         self._readers = [read[i] for i in sorted(read)]
@@ -138,6 +139,11 @@ def _dictionaries(attr: Attribute) -> list[DictionaryAttr]:
 def _integer(attr: Attribute | None) -> int:
     assert isinstance(attr, IntegerAttr)
     return attr.value.data
+
+
+def _is_input(described: DictionaryAttr) -> bool:
+    """Whether an output is an input or a view of one."""
+    return StringAttr("argument") in (described.data["kind"], described.data.get("of"))
 
 
 def _output(described: DictionaryAttr) -> Output:
