@@ -104,10 +104,12 @@ class Writer:
         for extent, stride, known in zip(layout.shape, layout.strides, expected, strict=True):
             if known is None:
                 self.number(stride)
-            elif stride != known:
-                parts = (layout.bytes, extent, stride, Expr.of(known))
-                size, *others = map(self.numbers.place, parts)
-                self.equal.append((size, others[0], others[1], others[2]))
+            elif stride != known and extent not in (0, 1) and 0 not in layout.shape:
+                if None not in (extent.constant(), stride.constant(), Expr.of(known).constant()):
+                    raise ValueError(f"@{name} takes strides {parameter.strides}, got {layout}")
+                place = self.numbers.place
+                row = (place(layout.bytes), place(extent), place(stride), place(Expr.of(known)))
+                self.equal.append(row)
 
 
 class RunTable:
@@ -130,8 +132,6 @@ class RunTable:
         self._evaluate = writer.numbers.evaluator()
         self.symbols = tuple(writer.numbers.names())
         self._bound: Bounded[tuple[int, ...], Bound] = Bounded(self._bind, MOST_BINDINGS)
-        if not self.symbols:
-            self.bound({})  # tells at once what is wrong
 
     def _table(self, firsts: Sequence[int], works: Sequence[int]) -> tuple[Ints, Ints, Ints]:
         """The entries but for the number of workers; of each the place of its bytes, and for how
