@@ -149,6 +149,13 @@ def test_calls_use_one_after_the_other_the_memory_behind_the_callers(s0: int):
     assert stats.kernels["k"].launches == 2
 
 
+def test_intermediates_that_do_not_fit_are_an_error():
+    outs = [torch.zeros(12, dtype=torch.int64) for _ in range(2)]
+    with pytest.raises(MemoryError):
+        run(CALLS, *outs, destinations=2, s0=1 << 45)
+    assert not outs[0].any()
+
+
 def test_strides_that_a_kernel_cannot_see_are_refused():
     wrong = STATIC.replace("[12, 1], 6>", "[11, 1], 6>")
     with pytest.raises(ValueError, match="@k takes strides"):
