@@ -116,7 +116,7 @@ class Summation:
                 return 1
             steps *= other.size
         most = max(1, UNROLLED // max(steps, 1))
-        copies = self.what.plan.copies
+        copies = 1 if inner else self.what.plan.copies
         if not isinstance(trips, int):
             return copies
         if self._reads_again(axis, min(trips, most)):
@@ -124,7 +124,7 @@ class Summation:
         if trips <= most:
             return max(trips, 1)
         divisors = [n for n in range(most, 0, -1) if trips % n == 0 and n % copies == 0]
-        return divisors[0] if divisors else copies
+        return divisors[0] if divisors and not inner else copies
 
     def _reads_again(self, axis: Axis, trips: int) -> bool:
         """Whether one of so many trips reads for one row what an earlier one does for another;
