@@ -1,23 +1,14 @@
-"""The reference interpreter: tile operations and maps against torch."""
+"""Both interpreters: tile operations and maps against torch, machine code against the reference."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
+from kernel_harness import launch
 from torch import Tensor
-from xdsl.context import Context
-from xdsl.dialects import arith, builtin, math
-from xdsl.parser import Parser
 
-from lpu_mlir.dialects.lpu import Lpu
-from lpu_mlir.dialects.lpu_kernel import KernelOp, LpuKernel
 from lpu_mlir.interpreter.reference import (
-    CompiledKernel,
     ExtentError,
-    InterpreterParams,
-    LaunchStats,
-    Memory,
 )
 
 NAN, INF = float("nan"), float("inf")
@@ -35,25 +26,6 @@ TORCH = {
 }
 FLOATS = ["f16", "bf16", "f32", "f64"]
 INTEGERS = ["i8", "i16", "i32", "i64"]
-
-
-def kernel(text: str) -> CompiledKernel:
-    """The one kernel of a text, verified. `!t<...>` and `#m` abbreviate tile and memory space."""
-    context = Context()
-    for dialect in (builtin.Builtin, arith.Arith, math.Math, Lpu, LpuKernel):
-        context.load_dialect(dialect)
-    text = text.replace("!t<", "!lpu_kernel.tile<").replace("#m", '"shared_dram"')
-    module = Parser(context, text).parse_module()
-    module.verify()
-    (op,) = module.body.block.ops
-    assert isinstance(op, KernelOp)
-    return CompiledKernel(op)
-
-
-def launch(
-    text: str, *args: Tensor | int, memory: Memory | None = None, **params: Any
-) -> LaunchStats:
-    return kernel(text).launch(args, memory or Memory(), InterpreterParams(**params))
 
 
 def one_tile(

@@ -1,20 +1,12 @@
-"""The reference interpreter: windows of memory and loops."""
-
-from typing import Any
+"""The interpreters, the reference and machine code beside it: windows of memory and loops."""
 
 import pytest
 import torch
+from kernel_harness import launch
 from torch import Tensor
-from xdsl.context import Context
-from xdsl.dialects import arith, builtin, math
-from xdsl.parser import Parser
 
-from lpu_mlir.dialects.lpu import Lpu
-from lpu_mlir.dialects.lpu_kernel import KernelOp, LpuKernel
 from lpu_mlir.interpreter.reference import (
-    CompiledKernel,
     ExtentError,
-    InterpreterParams,
     LaunchStats,
     Memory,
     OutOfBoundsError,
@@ -32,25 +24,6 @@ TORCH = {
     "i64": torch.int64,
     "ui8": torch.uint8,
 }
-
-
-def kernel(text: str) -> CompiledKernel:
-    """The one kernel of a text, verified. `!t<...>` and `#m` abbreviate tile and memory space."""
-    context = Context()
-    for dialect in (builtin.Builtin, arith.Arith, math.Math, Lpu, LpuKernel):
-        context.load_dialect(dialect)
-    text = text.replace("!t<", "!lpu_kernel.tile<").replace("#m", '"shared_dram"')
-    module = Parser(context, text).parse_module()
-    module.verify()
-    (op,) = module.body.block.ops
-    assert isinstance(op, KernelOp)
-    return CompiledKernel(op)
-
-
-def launch(
-    text: str, *args: Tensor | int, memory: Memory | None = None, **params: Any
-) -> LaunchStats:
-    return kernel(text).launch(args, memory or Memory(), InterpreterParams(**params))
 
 
 # --- windows ------------------------------------------------------------------------------------

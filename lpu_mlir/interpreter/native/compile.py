@@ -69,6 +69,7 @@ def object_for(text: str, machine: Machine) -> bytes:
     module.verify()
     tuning = llvm.create_pipeline_tuning_options(OPTIMISATION)
     tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = False
+    tuning.loop_unrolling = False
     builder = llvm.create_pass_builder(target, tuning)
     builder.getModulePassManager().run(module, builder)
     return target.emit_object(module)

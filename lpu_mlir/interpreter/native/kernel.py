@@ -1,6 +1,6 @@
 """A kernel as LLVM text: one function for each phase, which runs a range of cores.
 
-    define void @k.p0(ptr %args, ptr %scratch, i64 %lo, i64 %hi, ptr %fail)
+    define void @phase0(ptr %args, ptr %scratch, i64 %lo, i64 %hi, ptr %fail)
 
 `args` holds an i64 for each of: the address of a memref's first element, its sizes that are not
 known from its type, its strides that are not; an index.  `scratch` is memory of the worker that
@@ -88,12 +88,14 @@ class NativeKernel:
 
 def emit_kernel(kernel: KernelOp, machine: Machine, may_alias: MayAlias) -> NativeKernel:
     """Translates a kernel without channels; NotImplementedError names what has no translation."""
-    name, module = kernel.sym_name.data, Module()
+    module = Module()
     checks: list[tuple[str, str]] = []
     phases: list[tuple[str, int]] = []
     scratch = 0
     for number, phase in enumerate(kernel.phases()):
-        function = f"{name}.p{number}"
+        function = (
+            f"phase{number}"  # without the kernel's name, so that equal kernels have one text
+        )
         b = Builder(module)
         frame = Frame(b, kernel, machine, Schedule.of(phase, may_alias), checks, {})
         _bind_arguments(frame)
@@ -103,7 +105,7 @@ def emit_kernel(kernel: KernelOp, machine: Machine, may_alias: MayAlias) -> Nati
         module.definitions[function] = b.function(function, ARGUMENTS, _attributes(machine))
         phases.append((function, kernel.cores))
         scratch = max(scratch, frame.scratch.bytes)
-    return NativeKernel(name, module.text(), tuple(phases), scratch, tuple(checks))
+    return NativeKernel(kernel.sym_name.data, module.text(), tuple(phases), scratch, tuple(checks))
 
 
 def prepare_kernel(kernel: KernelOp, cores: int) -> KernelOp:
