@@ -27,8 +27,11 @@ from lpu_mlir.options import Options
 from lpu_mlir.pipeline import PipelineError, run_stages, stages
 from lpu_mlir.report import Fallback, begin_graph
 from lpu_mlir.reproducer import CompileError, write_reproducer
-from lpu_mlir.runtime.executable import Executable, Signature
+from lpu_mlir.runtime.executable import Executable
+from lpu_mlir.runtime.native import NativeProgram
 from lpu_mlir.runtime.program import Program
+from lpu_mlir.runtime.signature import Signature
+from lpu_mlir.runtime.stats import Runnable
 
 LOG = logger("graph")
 
@@ -50,7 +53,6 @@ def compile_fx(
     """
     options = options or Options()
     target = get_target(options.target)
-    params = InterpreterParams(seed=options.seed, sram_bytes=target.sram_bytes)
     record = begin_graph()
     importing = partial(import_graph, gm, fallback=options.fallback, handlers=handlers)
     # AOTAutograd may call with fake tensors switched on: constants made now would be fake.
@@ -68,10 +70,21 @@ def compile_fx(
                 raise CompileError(str(error)) from error
             raise write_reproducer(lambda: importing().module, todo, error) from error
         start = perf_counter()
-        program = Program(graph.module, params)
+        program = make_program(graph.module, options)
         record.prepared(perf_counter() - start)
         LOG.info("%s, %s", record, options)
-        return Executable(signature, program, record.ran)
+        return Executable(signature, program, record.listener)
+
+
+def make_program(module: ModuleOp, options: Options) -> Runnable:
+    """What runs a lowered module; CompileError if a kernel has no native form."""
+    if options.interpreter == "native":
+        try:
+            return NativeProgram(module)
+        except NotImplementedError as error:
+            raise CompileError(f"lpu_mlir: no machine code for {error}") from error
+    sram_bytes = get_target(options.target).sram_bytes
+    return Program(module, InterpreterParams(seed=options.seed, sram_bytes=sram_bytes))
 
 
 def count_operators(gm: fx.GraphModule, module: ModuleOp) -> tuple[int, list[Fallback]]:

@@ -9,7 +9,7 @@ from typing import Any
 from lpu_mlir.model.target import TARGETS
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "interpreter": ("reference", "compare"),
+    "interpreter": ("native", "reference", "compare"),
     "fallback": ("host", "error"),
     "target": tuple(TARGETS),
 }

@@ -20,7 +20,7 @@ from lpu_mlir.debug.inputs import save
 from lpu_mlir.debug.parts import Part, copy_inputs, is_getitem, run_eager, written_inputs
 from lpu_mlir.options import Options
 from lpu_mlir.report import Report, plural
-from lpu_mlir.runtime.executable import Signature
+from lpu_mlir.runtime.signature import Signature
 from lpu_mlir.tools import lpu_run
 
 SCRIPT = '''\

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from lpu_mlir.dialects.lpu import FREEZE, element_type, extents
-from lpu_mlir.interpreter.reference import Memory
-from lpu_mlir.interpreter.reference.scalar import DTYPES
-from lpu_mlir.runtime.program import Program, RunStats, check_written, numbers
+from lpu_mlir.frontend.types import DTYPES
+from lpu_mlir.runtime.numbers import numbers
+from lpu_mlir.runtime.stats import Runnable, RunStats
 
 Stamp: TypeAlias = tuple[int, int, int]
 """A tensor's storage, where its elements are, and how often PyTorch has seen them change."""
@@ -55,7 +55,7 @@ class Frozen:
     of the set is gone.
     """
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Runnable):
         self.program = program
         self._kept: dict[tuple[int, ...], Kept] = {}
         self._lock = threading.Lock()
@@ -82,14 +82,11 @@ class Frozen:
             return values, stats
 
     def _compute(self, taken: Sequence[Tensor]) -> tuple[list[Tensor], RunStats]:
-        memory = Memory()
         types = self.program.argument_types[FREEZE][len(taken) :]
         values = [
             torch.empty(numbers(extents(type))({}), dtype=DTYPES[element_type(type)])
             for type in types
         ]
-        for value in values:
-            memory.poison(value)
-        _, stats = self.program.run([*taken, *values], {}, memory, FREEZE)
-        check_written(values, memory)
+        stats = RunStats()
+        self.program.execute(taken, values, {}, stats, FREEZE)
         return values, stats

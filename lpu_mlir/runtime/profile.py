@@ -11,6 +11,11 @@ import torch
 _autograd: Any = getattr(torch._C, "_autograd")  # pyright: ignore[reportPrivateUsage]
 
 
+def is_profiling() -> bool:
+    """Whether a profile is being made."""
+    return _autograd._profiler_enabled()
+
+
 @contextmanager
 def profiled(name: str, inside: bool) -> Generator[None]:
     """A row `name` in a profile, if one is being made.
@@ -18,7 +23,7 @@ def profiled(name: str, inside: bool) -> Generator[None]:
     Operators that PyTorch runs meanwhile get rows of their own only if `inside`: those that
     interpret a kernel are thousands, and no part of the program.
     """
-    if not _autograd._profiler_enabled():
+    if not is_profiling():
         yield
         return
     with torch.profiler.record_function(name):

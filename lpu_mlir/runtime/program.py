@@ -1,4 +1,4 @@
-"""A lowered module made ready to run: the host program as closures over torch tensors.
+"""A lowered module interpreted: the host program as closures over torch tensors.
 
 Nothing here changes while a program runs but the frames, one for each call of each function, so any
 number of threads may run one program at once.
@@ -20,7 +20,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from lpu_mlir.dialects import lpu_host
-from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import (
     FREEZE,
     FROZEN,
@@ -37,43 +36,12 @@ from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, Me
 from lpu_mlir.interpreter.reference.scalar import DTYPES
 from lpu_mlir.logs import logger
 from lpu_mlir.runtime.host_call import make_host_call
+from lpu_mlir.runtime.numbers import Symbols, number, numbers
 from lpu_mlir.runtime.profile import profiled
+from lpu_mlir.runtime.stats import KernelUse, RunStats
 from lpu_mlir.transforms.bufferize import RETURNED
 
 KERNELS, HOST = logger("kernels"), logger("host")
-
-Symbols: TypeAlias = dict[str, int]
-
-
-@dataclass
-class KernelUse:
-    """How often a kernel was launched and what its launches moved, in bytes."""
-
-    launches: int = 0
-    dram_read: int = 0
-    dram_written: int = 0
-
-
-@dataclass
-class RunStats:
-    """What one run of a program did."""
-
-    kernels: dict[str, KernelUse] = field(default_factory=dict[str, KernelUse])
-    peak_bytes: int = 0
-    """The most bytes that arenas held at once."""
-    arena_bytes: int = 0
-    seconds: float = 0.0
-    """Wall time."""
-    freeze: RunStats | None = None
-    """What the run of @freeze did that was needed first, if one was."""
-    kept_bytes: int = 0
-    """Bytes of results of @freeze that are kept."""
-
-    def add_launch(self, name: str, dram_read: int, dram_written: int) -> None:
-        use = self.kernels.setdefault(name, KernelUse())
-        use.launches += 1
-        use.dram_read += dram_read
-        use.dram_written += dram_written
 
 
 @dataclass
@@ -94,24 +62,6 @@ class Frame:
 
 
 Step: TypeAlias = Callable[[Frame], None]
-Number: TypeAlias = Callable[[Symbols], int]
-
-
-def number(expr: Expr) -> Number:
-    """An expression as a function of the symbols' values."""
-    constant = expr.constant()
-    if constant is not None:
-        return lambda symbols: constant
-    return expr.evaluate
-
-
-def numbers(exprs: Sequence[Expr]) -> Callable[[Symbols], tuple[int, ...]]:
-    """Several expressions at once; free when all are constants."""
-    constants = [expr.constant() for expr in exprs]
-    if None not in constants:
-        fixed = tuple(c for c in constants if c is not None)
-        return lambda symbols: fixed
-    return lambda symbols: tuple(expr.evaluate(symbols) for expr in exprs)
 
 
 @dataclass
@@ -133,11 +83,8 @@ class Function:
 
 
 class Program:
-    """All functions of a module that has been lowered to kernels.
-
-    `run` takes the tensors of @main's arguments, destinations included, and gives what it returns:
-    the results at the positions `returned`.  Before the destinations come the results of @freeze,
-    which takes those of @main's arguments that are at the positions `frozen`.
+    """All functions of a module that has been lowered to kernels, which are interpreted: a
+    `Runnable`.
     """
 
     def __init__(self, module: ModuleOp, params: InterpreterParams):
@@ -147,29 +94,57 @@ class Program:
             op.sym_name.data: CompiledKernel(op) for op in ops if isinstance(op, KernelOp)
         }
         self.functions: dict[str, Function] = {}
-        self.argument_types: dict[str, Sequence[Attribute]] = {}
+        types: dict[str, Sequence[Attribute]] = {}
         self.returned: tuple[int, ...] = ()
         self.frozen: tuple[int, ...] = ()
         for op in ops:
             if isinstance(op, func.FuncOp):
                 name = op.sym_name.data
                 self.functions[name] = _Builder(self, op).build()
-                self.argument_types[name] = op.function_type.inputs.data
+                types[name] = op.function_type.inputs.data
                 if name == "main":
-                    self.returned = _positions(op, RETURNED)
+                    self.returned = positions(op, RETURNED)
                 elif name == FREEZE:
-                    self.frozen = _positions(op, FROZEN)
+                    self.frozen = positions(op, FROZEN)
+        self.argument_types: Mapping[str, Sequence[Attribute]] = types
+
+    def empty(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
+        return torch.empty_strided(sizes, strides, dtype=dtype)
+
+    def execute(
+        self,
+        arguments: Sequence[Tensor],
+        destinations: Sequence[Tensor],
+        symbols: Symbols,
+        stats: RunStats | None,
+        entry: str = "main",
+    ) -> list[Tensor]:
+        """Runs @main, or @freeze, on destinations whose bytes nobody has written.
+
+        RuntimeError if one of them is left out.
+        """
+        memory, stats, start = Memory(), stats or RunStats(), perf_counter()
+        with torch.no_grad():
+            for tensor in destinations:
+                memory.poison(tensor)
+            returned = self.run([*arguments, *destinations], symbols, memory, stats, entry)
+        check_written(destinations, memory)
+        stats.seconds = perf_counter() - start
+        return returned
 
     def run(
-        self, arguments: Sequence[Tensor], symbols: Symbols, memory: Memory, entry: str = "main"
-    ) -> tuple[list[Tensor], RunStats]:
-        stats, start = RunStats(), perf_counter()
-        returned = self.functions[entry].call(Run(symbols, memory, stats), arguments)
-        stats.seconds = perf_counter() - start
-        return returned, stats
+        self,
+        arguments: Sequence[Tensor],
+        symbols: Symbols,
+        memory: Memory,
+        stats: RunStats,
+        entry: str = "main",
+    ) -> list[Tensor]:
+        """Runs a function on all its arguments."""
+        return self.functions[entry].call(Run(symbols, memory, stats), arguments)
 
 
-def _positions(function: func.FuncOp, name: str) -> tuple[int, ...]:
+def positions(function: func.FuncOp, name: str) -> tuple[int, ...]:
     """The integers in an attribute of a function; none if it is missing."""
     positions = function.attributes.get(name)
     return positions.data if isinstance(positions, IntsAttr) else ()
@@ -315,7 +290,7 @@ def _launch(b: _Builder, op: lpu_host.LaunchOp) -> Step:
         with profiled(f"lpu_mlir::{name}", inside=False), plain_pytorch():
             moved = kernel.launch([*arguments, *indices(run.symbols)], run.memory, params)
         read, written = moved.dram_read, moved.dram_written
-        run.stats.add_launch(name, read, written)
+        run.stats.add_launch(name, KernelUse(1, read, written))
         if KERNELS.isEnabledFor(logging.DEBUG):
             seconds = perf_counter() - start
             KERNELS.debug("%s: %d bytes read, %d written, %.6f s", name, read, written, seconds)

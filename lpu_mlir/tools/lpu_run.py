@@ -21,8 +21,10 @@ from lpu_mlir.frontend.outputs import OUTPUTS, index_attr
 from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.model.target import TARGETS, Target, get_target
 from lpu_mlir.pipeline import PipelineError, make_context, run_stages, stages
-from lpu_mlir.runtime.executable import Executable, Layout, Signature
-from lpu_mlir.runtime.program import Program, Symbols, numbers
+from lpu_mlir.runtime.executable import Executable
+from lpu_mlir.runtime.numbers import Symbols, numbers
+from lpu_mlir.runtime.program import Program
+from lpu_mlir.runtime.signature import Layout, Signature
 
 
 def parse(path: Path) -> ImportedGraph:

@@ -151,15 +151,15 @@ def make_plan(
     cores: int = CORES,
     scratch: int = 0,
 ) -> Plan:
-    """Calls of kernels, each with its slots as (root, value)."""
+    """Calls of kernels, each with its slots as (root, value); 1 is the first array given."""
     entries: list[list[int]] = []
     slots: list[tuple[int, int]] = []
     for name, given in calls:
         entries.append([code.addresses[f"{name}.p0"], len(slots), cores, workers])
-        slots += given
+        slots += [(root + 1 if root else 0, value) for root, value in given]
     roots, values = np.array(slots, np.int64).reshape(-1, 2).T
     table = np.array(entries, np.int64).reshape(-1, 4)
-    return Plan(table, values, roots, scratch, code)
+    return Plan(table, values.copy(), roots.copy(), scratch=scratch, keep=code)
 
 
 def address(array: NDArray[np.int64]) -> int:
@@ -216,7 +216,7 @@ def test_entries_see_what_all_workers_did_before(code: Code, workers: int) -> No
     plan = make_plan(code, calls, workers=workers)
     expected = x.copy()
     for _ in range(20):
-        assert pool().run(plan, as_bases([0, address(x), address(y)]), workers) is None
+        assert pool().run(plan, as_bases([address(x), address(y)]), workers) is None
         for _ in range(150):
             expected = 2 * expected + 1
         np.testing.assert_array_equal(x, expected)
@@ -227,7 +227,7 @@ def test_helpers_take_part(code: Code) -> None:
     x = np.zeros(CORES, np.int64)
     plan = make_plan(code, [("who", [(1, 0)])])
     for _ in range(100):
-        pool().run(plan, as_bases([0, address(x)]), 3)
+        pool().run(plan, as_bases([address(x)]), 3)
         shares = [x[: CORES // 3], x[CORES // 3 : 2 * CORES // 3], x[2 * CORES // 3 :]]
         assert all(len(set(share)) == 1 for share in shares)
         assert x[0] == threading.get_ident()
@@ -244,14 +244,14 @@ def test_one_worker_wakes_nobody(code: Code) -> None:
         (make_plan(code, [("who", [(1, 0)])], workers=1), 4),
         (make_plan(code, [("who", [(1, 0)])], workers=4), 1),
     ):
-        pool().run(plan, as_bases([0, address(x)]), workers)
+        pool().run(plan, as_bases([address(x)]), workers)
         assert set(x) == {threading.get_ident()}
 
 
 def test_more_workers_than_cores_of_a_kernel(code: Code) -> None:
     x = np.zeros(2, np.int64)
     plan = make_plan(code, [("affine", [(1, 0), (0, 7)])], workers=5, cores=2)
-    pool().run(plan, as_bases([0, address(x)]), 5)
+    pool().run(plan, as_bases([address(x)]), 5)
     assert x.tolist() == [7, 7]
 
 
@@ -259,7 +259,7 @@ def test_each_worker_has_aligned_scratch_memory(code: Code) -> None:
     x = np.zeros(CORES, np.int64)
     for size in (1, 100_000, 64):
         plan = make_plan(code, [("scratch", [(1, 0), (0, size - 1)])], scratch=size)
-        pool().run(plan, as_bases([0, address(x)]), 4)
+        pool().run(plan, as_bases([address(x)]), 4)
         assert (x % 64 == 0).all()
         places = sorted(set(x.tolist()))
         assert all(after - before >= size for before, after in pairwise(places))
@@ -269,10 +269,10 @@ def test_too_much_scratch_memory_is_an_error_and_the_next_call_is_fine(code: Cod
     x = np.zeros(CORES, np.int64)
     plan = make_plan(code, [("affine", [(1, 0), (0, 1)])], scratch=1 << 60)
     with pytest.raises((MemoryError, ValueError)):
-        pool().run(plan, as_bases([0, address(x)]), 2)
+        pool().run(plan, as_bases([address(x)]), 2)
     assert not x.any()
     plan = make_plan(code, [("affine", [(1, 0), (0, 1)])])
-    assert pool().run(plan, as_bases([0, address(x)]), 2) is None
+    assert pool().run(plan, as_bases([address(x)]), 2) is None
     assert x.tolist() == [1] * CORES
 
 
@@ -284,9 +284,9 @@ def test_the_first_failure_ends_the_call(code: Code, workers: int) -> None:
         x[:] = 0
         calls = [add, ("fails", [(0, 3), (0, -1)]), ("fails", [(0, 2), (0, core)]), add]
         plan = make_plan(code, [*calls, ("fails", [(0, 0), (0, core)])], workers=workers)
-        assert pool().run(plan, as_bases([0, address(x)]), workers) == (2, 2)
+        assert pool().run(plan, as_bases([address(x)]), workers) == (2, 2)
         assert x.tolist() == [1] * CORES
-        assert pool().run(make_plan(code, [add]), as_bases([0, address(x)]), workers) is None
+        assert pool().run(make_plan(code, [add]), as_bases([address(x)]), workers) is None
 
 
 def test_threads_share_the_pool(code: Code) -> None:
@@ -297,7 +297,7 @@ def test_threads_share_the_pool(code: Code) -> None:
         plan = make_plan(code, calls)
         expected = seed
         for _ in range(40):
-            pool().run(plan, as_bases([0, address(x), address(y)]), 2 + seed % 3)
+            pool().run(plan, as_bases([address(x), address(y)]), 2 + seed % 3)
             for _ in range(50):
                 expected = (2 * expected + 1) % 2**64
             signed = np.uint64(expected).astype(np.int64)
@@ -330,7 +330,7 @@ def in_child(action: object) -> int:
 def test_a_forked_child_has_helpers_of_its_own(code: Code) -> None:
     x = np.zeros(CORES, np.int64)
     plan = make_plan(code, [("affine", [(1, 0), (0, 1)])] * 100)
-    bases = as_bases([0, address(x)])
+    bases = as_bases([address(x)])
     pool().run(plan, bases, 3)
 
     def action() -> None:
@@ -350,12 +350,12 @@ def test_a_forked_child_has_helpers_of_its_own(code: Code) -> None:
 def test_a_child_forked_while_another_thread_works(code: Code) -> None:
     x, mine = (np.zeros(CORES, np.int64) for _ in range(2))
     long = make_plan(code, [("who", [(1, 0)])] * 100)
-    thread = threading.Thread(target=lambda: pool().run(long, as_bases([0, address(x)]), 3))
+    thread = threading.Thread(target=lambda: pool().run(long, as_bases([address(x)]), 3))
     thread.start()
     short = make_plan(code, [("affine", [(1, 0), (0, 1)])])
 
     def action() -> None:
-        assert pool().run(short, as_bases([0, address(mine)]), 3) is None
+        assert pool().run(short, as_bases([address(mine)]), 3) is None
         assert mine.tolist() == [1] * CORES
 
     assert in_child(action) == 0
@@ -371,7 +371,7 @@ def test_a_machine_without_helpers(code: Code) -> None:
     alone = Pool(own, shares=False)
     x = np.zeros(CORES, np.int64)
     plan = make_plan(code, [("who", [(1, 0)])])
-    assert alone.run(plan, as_bases([0, address(x)]), 4) is None
+    assert alone.run(plan, as_bases([address(x)]), 4) is None
     assert set(x) == {threading.get_ident()}
     assert alone.helpers == 0
 
@@ -386,7 +386,7 @@ text = '''define void @f.p0(ptr %a, ptr %s, i64 %lo, i64 %hi, ptr %f) {
 }'''
 code = loader().load(text, ["f.p0"])
 table, none = np.array([[code.addresses["f.p0"], 0, 8, 3]]), np.zeros(0, np.int64)
-assert pool().run(Plan(table, none, none, 0, code), as_bases([0]), 3) is None
+assert pool().run(Plan(table, none, none, keep=code), as_bases([]), 3) is None
 print(pool().helpers)
 """
     root = Path(__file__).parents[2]

@@ -10,8 +10,9 @@ All numbers are i64 unless they are called otherwise; sizes are in bytes.
     plan      entries, number of entries, slots as they are before bases are added, the root of each
               slot, number of slots, scratch for one worker
     entry     function, number of its first slot, cores, the most workers that it is worth
-    bases     an address for each root; root 0 is no address: 0
-    work      for each worker a record {check, entry} of 64 bytes; scratch for each worker; slots
+    bases     an address for each root: 0 for root 0; of root 1, the arena, it is put in here
+    work      for each worker a record {check, entry} of 64 bytes; scratch for each worker; slots;
+              the arena
     pool      whether it is in use, at 0; the mailbox of helper w = 1, 2, ... at 128 * w
     mailbox   ticket, function, arguments, scratch, first core, end of cores, record,
               i32: the helper sleeps, i32: the caller sleeps
@@ -85,6 +86,12 @@ entry:
   %scratch = getelementptr %Record, ptr %records, i64 %workers
   %all = mul i64 %workers, %bytes
   %slots = getelementptr i8, ptr %scratch, i64 %all
+  %length = extractvalue %Plan %p, 4
+  %rounded = add i64 %length, 7
+  %aligned = and i64 %rounded, -8
+  %arena = getelementptr i64, ptr %slots, i64 %aligned
+  %arena.at = getelementptr ptr, ptr %bases, i64 1
+  store ptr %arena, ptr %arena.at
   call void @relocate(%Plan %p, ptr %bases, ptr %slots)
   %cleared = mul i64 %workers, 64
   call void @llvm.memset.p0.i64(ptr %records, i8 0, i64 %cleared, i1 false)

@@ -25,6 +25,9 @@ from lpu_mlir.interpreter.native.driver import (
 ALIGNMENT = 64
 """Bytes at whose multiples each worker's scratch memory starts."""
 
+ARENA, FIRST_ROOT = 1, 2
+"""The numbers of the root of a plan's own memory, and of the first one that a call gives."""
+
 _INT, _POINTER = ctypes.c_int64, ctypes.c_void_p
 _RUN = ctypes.CFUNCTYPE(_INT, _POINTER, _POINTER, _POINTER, _POINTER, _INT)
 _HELP = ctypes.CFUNCTYPE(None, _POINTER)
@@ -36,8 +39,9 @@ class Plan:
 
     `entries` has a row of four for each phase of each kernel: the address of its function, the
     number of its first slot, its cores, and the most workers that it is worth.  Slot i is
-    `slots[i]` plus the address of root `roots[i]`; root 0 stands for no address.  Each worker needs
-    `scratch` bytes.  `keep` is what owns the functions.
+    `slots[i]` plus the address of root `roots[i]`: root 0 stands for no address, 1 for the plan's
+    own `arena` bytes, the others for what the call gives.  Each worker needs `scratch` bytes.
+    `keep` is what owns the functions.
     """
 
     def __init__(
@@ -45,24 +49,24 @@ class Plan:
         entries: NDArray[np.int64],
         slots: NDArray[np.int64],
         roots: NDArray[np.int64],
-        scratch: int,
+        *,
+        scratch: int = 0,
+        arena: int = 0,
         keep: object,
     ):
         assert entries.shape[1:] == (ENTRY_WORDS,)
         assert slots.shape == roots.shape
-        self._arrays = [np.ascontiguousarray(array) for array in (entries, slots, roots)]
-        self._keep = keep
-        self.entries = entries
-        self.scratch = -(-scratch // ALIGNMENT) * ALIGNMENT
-        self.slot_bytes = 8 * len(slots)
-        first, second, third = (array.ctypes.data for array in self._arrays)
-        words = [first, len(entries), second, third, len(slots), self.scratch]
-        self._words = np.array(words, np.int64)
-        self.address: int = self._words.ctypes.data
+        assert all(array.flags.c_contiguous for array in (entries, slots, roots))
+        first, second, third = (array.ctypes.data for array in (entries, slots, roots))
+        worker = _aligned(scratch)
+        words = np.array([first, len(entries), second, third, len(slots), worker], np.int64)
+        self._keep = (entries, slots, roots, words, keep)
+        self.address: int = words.ctypes.data
+        self.worker_bytes, self.other_bytes = RECORD + worker, _aligned(8 * len(slots)) + arena
 
-    def work_bytes(self, workers: int) -> int:
-        """The memory that a call with so many workers needs."""
-        return workers * (RECORD + self.scratch) + self.slot_bytes
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 class _Memory(threading.local):
@@ -77,7 +81,7 @@ class _Memory(threading.local):
         self._array, self.size = None, 0
         self._array = np.empty(size + ALIGNMENT, np.uint8)
         start: int = self._array.ctypes.data
-        self.address, self.size = -(-start // ALIGNMENT) * ALIGNMENT, size
+        self.address, self.size = _aligned(start), size
 
 
 class Pool:
@@ -114,7 +118,7 @@ class Pool:
         """
         if workers > self._helpers + 1:
             workers = self._hire(workers)
-        memory, needed = self._memory, plan.work_bytes(workers)
+        memory, needed = self._memory, workers * plan.worker_bytes + plan.other_bytes
         if needed > memory.size:
             memory.grow(needed)
         code = self._run(self._address, plan.address, bases, memory.address, workers)
@@ -138,8 +142,8 @@ class Pool:
 
 
 def as_bases(addresses: Sequence[int]) -> ctypes.Array[Any]:
-    """The addresses of all roots, the first of them 0, as `Pool.run` takes them."""
-    return (_INT * len(addresses))(*addresses)
+    """The addresses of the roots from number 2 on, as `Pool.run` takes them."""
+    return (_INT * (FIRST_ROOT + len(addresses)))(0, 0, *addresses)
 
 
 @cache

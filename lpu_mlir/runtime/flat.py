@@ -1,0 +1,285 @@
+"""The host program laid flat: calls of functions replaced by what they do, launches in runs.
+
+What is left for a call of the compiled function is a short list of steps: runs of launches, each of
+which one native call does, and between them what only PyTorch can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from xdsl.dialects import func
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from lpu_mlir.dialects import lpu_host
+from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.dialects.lpu import (
+    HostCallOp,
+    element_bytes,
+    element_type,
+    extents,
+    offset,
+    strides,
+)
+from lpu_mlir.dialects.lpu_kernel import KernelOp
+
+
+@dataclass(eq=False)
+class Root:
+    """Memory that gets its address anew for each call of the program: an argument, an arena, a
+    buffer by itself, what a host call gave.  Steps `first` to `last` use it."""
+
+    type: Attribute
+    first: int = 0
+    last: int = -1
+
+
+@dataclass(eq=False)
+class Arena:
+    """The intermediates of one call of a function, `depth` calls below the first one."""
+
+    root: Root
+    size: Expr
+    """In bytes."""
+    depth: int
+
+
+@dataclass(eq=False)
+class Object:
+    """What does not overlap with any other object that is in use at the same time."""
+
+    root: Root
+    offset: Expr
+    """In bytes, from the root's address."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Elements of a type's layout, from byte `start` of an object on."""
+
+    object: Object
+    start: Expr
+    type: Attribute
+
+    def byte_range(self) -> tuple[int, int] | None:
+        """The first byte and one past the last, from the object's start; None if not known."""
+        low = self.start.constant()
+        shape = [extent.constant() for extent in extents(self.type)]
+        steps = [stride.constant() for stride in strides(self.type)]
+        if low is None or None in shape or None in steps:
+            return None
+        if 0 in shape:
+            return low, low
+        last = sum((n - 1) * s for n, s in zip(shape, steps, strict=True) if n and s)
+        return low, low + element_bytes(element_type(self.type)) * (last + 1)
+
+    def may_overlap(self, other: Buffer) -> bool:
+        if self.object is not other.object:
+            return False
+        ours, theirs = self.byte_range(), other.byte_range()
+        if ours is None or theirs is None:
+            return True
+        return max(ours[0], theirs[0]) < min(ours[1], theirs[1])
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel, the buffers and the indices that it gets."""
+
+    kernel: str
+    buffers: tuple[Buffer, ...]
+    indices: tuple[Expr, ...]
+
+
+@dataclass
+class Run:
+    """Launches with nothing between them; `arenas` are those that nothing else uses."""
+
+    launches: list[Launch] = field(default_factory=list[Launch])
+    arenas: list[Arena] = field(default_factory=list[Arena])
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A PyTorch operator on buffers; `results` are the roots of what it gives."""
+
+    op: HostCallOp
+    operands: tuple[Buffer, ...]
+    results: tuple[Root, ...]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Elements that kernels cannot move."""
+
+    source: Buffer
+    target: Buffer
+
+
+Step: TypeAlias = Run | HostCall | Copy
+
+
+@dataclass
+class FlatProgram:
+    """What one function does, with everything that it calls."""
+
+    arguments: list[Root] = field(default_factory=list[Root])
+    steps: list[Step] = field(default_factory=list[Step])
+    arenas: list[Arena] = field(default_factory=list[Arena])
+    """Those that are used by more than one step."""
+    owned: list[Root] = field(default_factory=list[Root])
+    """Buffers by themselves, which the program makes."""
+    returned: list[Buffer] = field(default_factory=list[Buffer])
+
+    def launches(self) -> Iterator[Launch]:
+        for step in self.steps:
+            if isinstance(step, Run):
+                yield from step.launches
+
+
+def flatten(entry: func.FuncOp, functions: Mapping[str, func.FuncOp]) -> FlatProgram:
+    """The program of a function that has been lowered to kernels."""
+    flat = FlatProgram()
+    buffers: dict[SSAValue, Buffer] = {}
+    for value in entry.body.block.args:
+        buffers[value] = _whole(value)
+        flat.arguments.append(buffers[value].object.root)
+    flattener = _Flattener(flat, functions)
+    flat.returned = flattener.function(entry, buffers, 0)
+    for buffer in flat.returned:
+        flattener.touch(buffer, len(flat.steps))
+    flattener.finish()
+    return flat
+
+
+def aliases(flat: FlatProgram, kernel: KernelOp) -> set[tuple[int, int]]:
+    """Pairs of a kernel's buffers, the lower one first, that may share bytes in some launch and of
+    which it writes at least one."""
+    written = [word.data != "ro" for word in kernel.access]
+    found: set[tuple[int, int]] = set()
+    for launch in flat.launches():
+        if launch.kernel != kernel.sym_name.data:
+            continue
+        for j, second in enumerate(launch.buffers):
+            for i, first in enumerate(launch.buffers[:j]):
+                if (written[i] or written[j]) and first.may_overlap(second):
+                    found.add((i, j))
+    return found
+
+
+def _whole(value: SSAValue) -> Buffer:
+    """A buffer that is a root by itself."""
+    return Buffer(Object(Root(value.type), Expr.const(0)), Expr.const(0), value.type)
+
+
+@dataclass
+class _Flattener:
+    """Walks the functions in the order in which they run."""
+
+    flat: FlatProgram
+    functions: Mapping[str, func.FuncOp]
+    arenas: list[Arena] = field(default_factory=list[Arena])
+
+    def function(
+        self, function: func.FuncOp, buffers: dict[SSAValue, Buffer], depth: int
+    ) -> list[Buffer]:
+        """Adds what a function does, given the buffers of its arguments; what it returns."""
+        arenas: dict[SSAValue, Arena] = {}
+        for op in function.body.block.ops:
+            match op:
+                case lpu_host.ArenaOp():
+                    arenas[op.output] = self.arena(op, depth)
+                case lpu_host.CarveOp():
+                    place = Object(arenas[op.arena].root, op.offset.data)
+                    buffers[op.output] = Buffer(place, Expr.const(0), op.output.type)
+                case func.CallOp():
+                    self.call(op, buffers, depth)
+                case func.ReturnOp():
+                    return [buffers[value] for value in op.operands]
+                case _:
+                    STEPS[type(op)](self, op, buffers)
+        return []
+
+    def call(self, op: func.CallOp, buffers: dict[SSAValue, Buffer], depth: int) -> None:
+        callee = self.functions[op.callee.string_value()]
+        parameters = callee.body.block.args
+        for value, parameter in zip(op.arguments, parameters, strict=True):
+            if value.type != parameter.type:
+                name = callee.sym_name.data
+                raise ValueError(f"@{name} takes {parameter.type}, got {value.type}")
+        given = [buffers[value] for value in op.arguments]
+        before = len(self.arenas)
+        returned = self.function(callee, dict(zip(parameters, given, strict=True)), depth + 1)
+        gone = [arena.root for arena in self.arenas[before:]]
+        assert all(buffer.object.root not in gone for buffer in returned)
+        buffers.update(zip(op.results, returned, strict=True))
+
+    def arena(self, op: lpu_host.ArenaOp, depth: int) -> Arena:
+        arena = Arena(Root(op.output.type), op.peak.data, depth)
+        self.arenas.append(arena)
+        return arena
+
+    # --- steps ---
+    def add(self, step: Step, buffers: Sequence[Buffer]) -> None:
+        self.flat.steps.append(step)
+        self.touch_all(buffers)
+
+    def touch_all(self, buffers: Sequence[Buffer]) -> None:
+        for buffer in buffers:
+            self.touch(buffer, len(self.flat.steps) - 1)
+
+    def touch(self, buffer: Buffer, step: int) -> None:
+        """Notes that a step uses a buffer."""
+        root = buffer.object.root
+        root.first, root.last = (step if root.last < 0 else root.first), step
+
+    def launch(self, op: lpu_host.LaunchOp, buffers: dict[SSAValue, Buffer]) -> None:
+        given = tuple(buffers[value] for value in op.buffers)
+        if not self.flat.steps or not isinstance(self.flat.steps[-1], Run):
+            self.flat.steps.append(Run())
+        run = self.flat.steps[-1]
+        assert isinstance(run, Run)
+        run.launches.append(Launch(op.kernel.string_value(), given, tuple(op.indices.data)))
+        self.touch_all(given)
+
+    def host_call(self, op: HostCallOp, buffers: dict[SSAValue, Buffer]) -> None:
+        results = [_whole(value) for value in op.outputs]
+        buffers.update(zip(op.outputs, results, strict=True))
+        operands = tuple(buffers[value] for value in op.inputs)
+        made = tuple(result.object.root for result in results)
+        self.add(HostCall(op, operands, made), [*operands, *results])
+
+    def copy(self, op: lpu_host.CopyOp, buffers: dict[SSAValue, Buffer]) -> None:
+        source, target = buffers[op.source], buffers[op.target]
+        self.add(Copy(source, target), [source, target])
+
+    def alloc(self, op: lpu_host.AllocOp, buffers: dict[SSAValue, Buffer]) -> None:
+        buffers[op.output] = _whole(op.output)
+        self.flat.owned.append(buffers[op.output].object.root)
+
+    def view(self, op: lpu_host.ViewOp, buffers: dict[SSAValue, Buffer]) -> None:
+        source, type = buffers[op.source], op.output.type
+        moved = (offset(type) - offset(op.source.type)) * element_bytes(element_type(type))
+        buffers[op.output] = Buffer(source.object, source.start + moved, type)
+
+    def finish(self) -> None:
+        """Gives each arena to the run that alone uses it, if there is one."""
+        for arena in self.arenas:
+            root = arena.root
+            step = self.flat.steps[root.first] if root.first == root.last else None
+            if isinstance(step, Run):
+                step.arenas.append(arena)
+            elif root.last >= 0:
+                self.flat.arenas.append(arena)
+
+
+STEPS: Mapping[type[Operation], Callable[[_Flattener, Any, dict[SSAValue, Buffer]], None]] = {
+    lpu_host.AllocOp: _Flattener.alloc,
+    lpu_host.ViewOp: _Flattener.view,
+    lpu_host.CopyOp: _Flattener.copy,
+    lpu_host.LaunchOp: _Flattener.launch,
+    HostCallOp: _Flattener.host_call,
+}
+"""Operation of the host program -> how it is laid flat."""

@@ -1,0 +1,80 @@
+"""What runs of programs did, and what the callable given to torch asks of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from xdsl.ir import Attribute
+
+from lpu_mlir.runtime.numbers import Symbols
+
+
+@dataclass
+class KernelUse:
+    """How often a kernel was launched and what its launches moved, in bytes; None where nobody
+    counts: machine code does not."""
+
+    launches: int = 0
+    dram_read: int | None = None
+    dram_written: int | None = None
+
+    def add(self, other: KernelUse) -> None:
+        self.launches += other.launches
+        self.dram_read = plus(self.dram_read, other.dram_read)
+        self.dram_written = plus(self.dram_written, other.dram_written)
+
+
+def plus(a: int | None, b: int | None) -> int | None:
+    """The sum of what is known."""
+    return b if a is None else a if b is None else a + b
+
+
+@dataclass
+class RunStats:
+    """What one run of a program did."""
+
+    kernels: dict[str, KernelUse] = field(default_factory=dict[str, KernelUse])
+    peak_bytes: int = 0
+    """The most bytes that arenas held at once."""
+    arena_bytes: int = 0
+    seconds: float = 0.0
+    """Wall time."""
+    freeze: RunStats | None = None
+    """What the run of @freeze did that was needed first, if one was."""
+    kept_bytes: int = 0
+    """Bytes of results of @freeze that are kept."""
+
+    def add_launch(self, name: str, use: KernelUse) -> None:
+        self.kernels.setdefault(name, KernelUse()).add(use)
+
+
+class Runnable(Protocol):
+    """A lowered module made ready to run; threads may run it at once.
+
+    `execute` takes the tensors of @main's arguments, then the destinations of its results, and
+    gives what it returns: the results at the positions `returned`.  The last arguments are the
+    results of @freeze, which takes those of @main's arguments at the positions `frozen`.
+    """
+
+    returned: tuple[int, ...]
+    frozen: tuple[int, ...]
+    argument_types: Mapping[str, Sequence[Attribute]]
+
+    def empty(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Memory for a result; what is in it is undefined."""
+        ...
+
+    def execute(
+        self,
+        arguments: Sequence[Tensor],
+        destinations: Sequence[Tensor],
+        symbols: Symbols,
+        stats: RunStats | None,
+        entry: str = "main",
+    ) -> list[Tensor]:
+        """Runs @main, or @freeze; says in `stats` what it did."""
+        ...
