@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 from graph_evaluator import Evaluator
 from torch import Tensor
+from torch.testing._comparison import default_tolerances
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
@@ -26,11 +27,13 @@ from xdsl.parser import Parser
 
 from lpu_mlir.dialects.expr import contiguous_strides
 from lpu_mlir.dialects.lpu import ShapeAttr, element_type, extents
-from lpu_mlir.interpreter.reference import InterpreterParams, Memory
+from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.interpreter.reference.scalar import DTYPES
 from lpu_mlir.model.target import TARGETS
 from lpu_mlir.pipeline import make_context, run_stages, stages
-from lpu_mlir.runtime.program import Program, RunStats
+from lpu_mlir.runtime.native import NativeProgram
+from lpu_mlir.runtime.program import Program
+from lpu_mlir.runtime.stats import Runnable, RunStats
 
 Symbols = dict[str, int]
 Ranges = dict[int, tuple[int, int]]
@@ -147,38 +150,48 @@ class Compiled:
         self.program = Program(self.module, params)
         self.stats = RunStats()
 
-    def run(self, symbols: Symbols, inputs: Sequence[Tensor]) -> Outcome:
-        """Runs on copies of the inputs; every byte of every result must be written."""
+    def run(
+        self, symbols: Symbols, inputs: Sequence[Tensor], program: Runnable | None = None
+    ) -> Outcome:
+        """Runs on copies of the inputs, interpreted if no other program is given."""
+        program = program or self.program
         arguments = [torch.empty_strided(i.shape, i.stride(), dtype=i.dtype) for i in inputs]
         for argument, given in zip(arguments, inputs, strict=True):
             argument.copy_(given)
-        made = self.program.returned
+        made, self.stats = program.returned, RunStats()
         results = empties(self.types, self.attrs, symbols)
         provided = [result for i, result in enumerate(results) if i not in made]
-        memory = Memory()
-        for result in provided:
-            memory.poison(result)
-        operands = [*arguments, *provided]
-        returned, self.stats = self.program.run(operands, dict(symbols), memory)
+        returned = program.execute(arguments, provided, dict(symbols), self.stats)
         for position, result in zip(made, returned, strict=True):
             results[position] = result
-        assert all(memory.is_written(result) for result in results)
         return Outcome(results, arguments)
 
 
 def check(case: Case, target: str, inputs: Sequence[Tensor] | None = None) -> None:
+    """Interpreted and as machine code, which may add in another order."""
     compiled = Compiled(case, target)
-    tolerance = {"rtol": 0, "atol": 0} if case.exact else {}
+    native = NativeProgram(compiled.module)
     for symbols in case.runs:
         given = make_inputs(case, symbols) if inputs is None else inputs
         expected = evaluate(case, symbols, given)
-        got = compiled.run(symbols, given)
-        for what in ("results", "arguments"):
-            torch.testing.assert_close(
-                getattr(got, what),
-                getattr(expected, what),
-                equal_nan=True,
-                check_stride=False,
-                **tolerance,
-                msg=lambda text, what=what, symbols=symbols: f"{what} with {symbols}: {text}",
-            )
+        for program, slack in ((compiled.program, 1), (native, 4)):
+            got = compiled.run(symbols, given, program)
+            said = f"{type(program).__name__} with {symbols}"
+            agree(got.results, expected.results, case.exact, slack, f"{said}, results")
+            agree(got.arguments, expected.arguments, case.exact, slack, f"{said}, arguments")
+
+
+def agree(
+    got: Sequence[Tensor], expected: Sequence[Tensor], exact: bool, slack: float, said: str
+) -> None:
+    for mine, theirs in zip(got, expected, strict=True):
+        rtol, atol = (0.0, 0.0) if exact else default_tolerances(theirs)
+        torch.testing.assert_close(
+            mine,
+            theirs,
+            rtol=slack * rtol,
+            atol=slack * atol,
+            equal_nan=True,
+            check_stride=False,
+            msg=lambda text: f"{said}: {text}",
+        )

@@ -11,6 +11,7 @@ from lpu_mlir.interpreter.reference import InterpreterParams, Memory, OutOfBound
 from lpu_mlir.model.target import get_target
 from lpu_mlir.pipeline import make_context
 from lpu_mlir.runtime.program import Program
+from lpu_mlir.runtime.stats import RunStats
 from lpu_mlir.transforms.allocate_sram import AllocateSramPass
 from lpu_mlir.transforms.loop_to_kernel import LoopToKernelPass
 from lpu_mlir.transforms.split_movement import SplitMovementPass
@@ -58,7 +59,7 @@ def lower(text: str) -> ModuleOp:
 def run(text: str, *arguments: Tensor, memory: Memory | None = None, **symbols: int) -> None:
     """Run @main, with its cores in a shuffled order."""
     program = Program(lower(text), InterpreterParams(sram_bytes=TINY.sram_bytes, seed=1))
-    program.run(arguments, symbols, memory or Memory())
+    program.run(arguments, symbols, memory or Memory(), RunStats())
 
 
 # --- scans --------------------------------------------------------------------------------------

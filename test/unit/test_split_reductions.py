@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 from xdsl.parser import Parser
 
-from lpu_mlir.interpreter.reference import InterpreterParams, Memory
+from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.model.target import get_target
 from lpu_mlir.pipeline import make_context
-from lpu_mlir.runtime.program import Program, RunStats
+from lpu_mlir.runtime.program import Program
+from lpu_mlir.runtime.stats import RunStats
 from lpu_mlir.transforms.allocate_sram import AllocateSramPass
 from lpu_mlir.transforms.bufferize import BufferizePass
 from lpu_mlir.transforms.loop_to_kernel import LoopToKernelPass
@@ -38,10 +39,8 @@ def run(text: str, *arguments: Tensor, **symbols: int) -> RunStats:
         transform.apply(context, module)
         module.verify()
     program = Program(module, InterpreterParams(sram_bytes=TINY.sram_bytes, seed=1))
-    memory = Memory()
-    memory.poison(arguments[-1])
-    _, stats = program.run(arguments, symbols, memory)
-    assert memory.is_written(arguments[-1])
+    stats = RunStats()
+    program.execute(arguments[:-1], arguments[-1:], symbols, stats)
     return stats
 
 

@@ -418,6 +418,18 @@ class Builder:
         self.emit(f"br label %{name}.end")
         self.start_block(f"{name}.end")
 
+    def unless(self, rare: Value, usual: Value, instead: Callable[[], Value]) -> Value:
+        """A value, or what is computed instead of it if the condition holds."""
+        name, before = self.fresh("unless"), self._block
+        self.emit(f"br {rare}, label %{name}.then, label %{name}.end")
+        self.start_block(f"{name}.then")
+        other = instead()
+        last = self._block
+        self.emit(f"br label %{name}.end")
+        self.start_block(f"{name}.end")
+        sources = f"[ {usual.text}, %{before} ], [ {other.text}, %{last} ]"
+        return self.op(usual.type, f"phi {usual.type} {sources}")
+
     def function(
         self,
         name: str,
