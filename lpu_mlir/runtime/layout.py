@@ -20,8 +20,8 @@ class Layout:
     strides: tuple[Expr, ...]
 
     @property
-    def nbytes(self) -> Expr:
-        """Bytes of all elements."""
+    def bytes(self) -> Expr:
+        """What the elements take, each counted once."""
         return product(self.shape) * self.dtype.itemsize
 
     def bound(self, values: Symbols) -> BoundLayout:

@@ -189,9 +189,9 @@ def tanh(x: Lanes) -> Lanes:
 
 # -log2(1 - erf(x)) = x p(x) for 0 <= x < 3.95; relative error of erf 2^-27.4.
 ERF = (
-    *(1.6279070377349854, 0.9184474349021912, 0.14827924966812134, -0.027641097083687782),
-    *(-0.0002135364047717303, 0.0023864430841058493, -0.0009025839390233159),
-    *(0.00016676112136337906, -1.3020525329920929e-05),
+    *(1.6279070377349854, 0.9184474349021912, 0.14827924966812134, -0.027641579508781433),
+    *(-0.00021148283849470317, 0.0023832162842154503, -0.0009002197184599936),
+    *(0.00016594679618719965, -1.291435273742536e-05),
 )
 
 
@@ -210,7 +210,7 @@ def erf(x: Lanes) -> Lanes:
 
 # --- logarithms ---------------------------------------------------------------------------------
 
-# log(1 + f) = f - f^2 / 2 + f^3 p(f) for sqrt(1 / 2) <= 1 + f < sqrt(2); relative error 2^-27.3.
+# log(1 + f) = f - f^2 / 2 + f^3 p(f) for sqrt(1 / 2) <= 1 + f < sqrt(2); relative error 2^-27.4.
 LOG1P = (
     *(0.3333333134651184, -0.2500081956386566, 0.2000124156475067, -0.166234090924263),
     *(0.14201581478118896, -0.1315961331129074, 0.12762199342250824, -0.07636399567127228),
@@ -321,13 +321,16 @@ def _sine(x: Lanes, quadrants: int) -> Lanes:
 
 
 def _near(name: str, function: Callable[[Lanes], Lanes]) -> Callable[[Lanes], Lanes]:
-    """A function of numbers up to FAR; if one of the lanes is beyond, the C library's of all."""
+    """A function of numbers up to FAR, and the C library's in lanes that are beyond, if any are."""
     library = _library(name)
 
     def run(x: Lanes) -> Lanes:
-        far = (x.magnitude() > FAR).any()
-        value = x.b.unless(far, function(x).value, lambda: library(x.b, x.value))
-        return Lanes(x.b, value)
+        far, usual = x.magnitude() > FAR, function(x)
+
+        def mixed() -> Value:
+            return where(far, Lanes(x.b, library(x.b, x.value)), usual).value
+
+        return Lanes(x.b, x.b.unless(far.any(), usual.value, mixed))
 
     return run
 

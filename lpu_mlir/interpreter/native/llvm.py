@@ -319,6 +319,12 @@ class Builder:
         stored = self.to_memory(value, element)
         self.emit(f"store {stored}, {address}, align {element_bytes(element)}")
 
+    def prefetch(self, address: Value) -> None:
+        """Bring memory that will be read soon nearer; the address may lie outside of everything."""
+        how = [Value("i32", "0"), Value("i32", "2"), Value("i32", "1")]  # read, to L2, data
+        self.declare("llvm.prefetch.p0", "void (ptr, i32, i32, i32)")
+        self.call_void("llvm.prefetch.p0", [address, *how])
+
     def from_memory(self, loaded: Value, element: Attribute, lanes: int) -> Value:
         """Elements as loaded to elements in registers."""
         if register_type(element) != I1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from xdsl.ir import Attribute
 
@@ -17,6 +18,7 @@ from lpu_mlir.interpreter.native.llvm import (
     Builder,
     Int,
     Value,
+    element_of,
     lanes_of,
     memory_type,
     suffix,
@@ -242,6 +244,8 @@ class Nest:
         stride = self._vector_stride(leaf)
         if stride == 1:
             return load_vector(b, self._address(leaf), view.element, self.lanes, self.mask)
+        if is_near(stride) and self.mask is None:
+            return load_every(b, self._address(leaf), view.element, self.lanes, stride)
         return self._gather(self._strided_addresses(leaf, stride), view.element)
 
     def _vector_stride(self, leaf: Leaf) -> Int:
@@ -316,6 +320,26 @@ def load_vector(
         f"call {kind} @{name}(ptr align {size} {address.text}, {mask}, {kind} zeroinitializer)",
     )
     return b.from_memory(loaded, element, lanes)
+
+
+NEAR = 4
+"""Elements that are at most so far apart are cheaper to load with those between than one by one."""
+
+
+def is_near(stride: Int) -> TypeGuard[int]:
+    return isinstance(stride, int) and 1 < stride <= NEAR
+
+
+def load_every(b: Builder, address: Value, element: Attribute, lanes: int, stride: int) -> Value:
+    """Elements a few apart: all from the first to the last are loaded, and no more."""
+    wide, last = lanes * stride, (lanes - 1) * stride
+    on = ", ".join(f"i1 {'true' if n <= last else 'false'}" for n in range(wide))
+    loaded = load_vector(b, address, element, wide, Value(vector(I1, wide), f"<{on}>"))
+    chosen = ", ".join(f"i32 {n * stride}" for n in range(lanes))
+    return b.op(
+        vector(element_of(loaded.type), lanes),
+        f"shufflevector {loaded}, {loaded.type} poison, <{lanes} x i32> <{chosen}>",
+    )
 
 
 def store_vector(

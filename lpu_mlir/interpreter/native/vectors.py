@@ -8,6 +8,7 @@ from typing import TypeAlias
 from lpu_mlir.dialects.lpu import element_bytes
 from lpu_mlir.interpreter.native.llvm import Int
 from lpu_mlir.interpreter.native.machine import Machine
+from lpu_mlir.interpreter.native.nest import is_near
 from lpu_mlir.interpreter.native.tile import View
 
 Access: TypeAlias = tuple[View, Sequence[int]]
@@ -44,6 +45,8 @@ def vector_cost(dim: int, size: Int, accesses: Sequence[Access], lanes: int) -> 
             cost += 0.25 / lanes
         elif strides == [1]:
             cost += 1 / lanes
+        elif len(strides) == 1 and is_near(strides[0]):
+            cost += 2 * strides[0] / lanes
         else:
             cost += 1.0
     if not isinstance(size, int) or size == 0:

@@ -10,7 +10,6 @@ from lpu_mlir.dialects.expr import Expr, contiguous_strides
 from lpu_mlir.dialects.lpu_host import ALIGNMENT
 from lpu_mlir.interpreter.native.pool import ARENA, FIRST_ROOT
 from lpu_mlir.runtime.describe.flat import Buffer, Launch, Root, Run
-from lpu_mlir.runtime.describe.layout import layout_of
 from lpu_mlir.runtime.host_program import Fixed, Ints, Kernel, Launches
 
 
@@ -69,7 +68,7 @@ class _Writer:
         self.slots.append((self.place(expr), 0, 0))
 
     def buffer(self, buffer: Buffer, fixed: Fixed, name: str) -> None:
-        layout = layout_of(buffer.type)
+        layout = buffer.layout
         root, address = buffer.object.root, self.place(buffer.object.offset + buffer.start)
         if root in self.depths:
             self.slots.append((address, ARENA, self.depths[root]))
@@ -80,13 +79,13 @@ class _Writer:
             if known is None:
                 self.number(extent)
             elif extent != known:
-                raise ValueError(f"@{name} takes extents {fixed.sizes}, got {buffer.type}")
+                raise ValueError(f"@{name} takes extents {fixed.sizes}, got {layout}")
         expected = contiguous_strides(layout.shape) if fixed.strides is None else fixed.strides
         for extent, stride, known in zip(layout.shape, layout.strides, expected, strict=True):
             if known is None:
                 self.number(stride)
             elif stride != known:
-                numbers = (layout.nbytes, extent, stride, Expr.of(known))
+                numbers = (layout.bytes, extent, stride, Expr.of(known))
                 size, extent_, stride_, wanted = map(self.place, numbers)
                 self.equal.append((size, extent_, stride_, wanted))
 
@@ -97,5 +96,5 @@ def _table(rows: Sequence[tuple[int, ...]], columns: int) -> Ints:
 
 def _bytes_of(launch: Launch) -> Expr:
     """What the buffers of a launch hold, a measure of the work."""
-    sizes = (layout_of(buffer.type).nbytes for buffer in launch.buffers)
+    sizes = (buffer.layout.bytes for buffer in launch.buffers)
     return sum(sizes, Expr.const(0))

@@ -112,7 +112,7 @@ class _Describer:
         owned = [root for root in self.flat.owned if root.first == number]
         return [
             *(MakeArena(self.numbers[arena.root], arena.size) for arena in arenas),
-            *(MakeBuffer(self.numbers[root], layout_of(root.type)) for root in owned),
+            *(MakeBuffer(self.numbers[root], root.layout) for root in owned),
         ]
 
     def step(self, step: Run | HostCall | Copy) -> Step:
@@ -128,5 +128,5 @@ class _Describer:
 
     def access(self, buffer: Buffer) -> Access:
         root, start = buffer.object.root, buffer.object.offset + buffer.start
-        whole = start == 0 and buffer.type == root.type
-        return Access(self.numbers[root], start, None if whole else layout_of(buffer.type))
+        whole = start == 0 and buffer.layout == root.layout
+        return Access(self.numbers[root], start, None if whole else buffer.layout)

@@ -17,18 +17,9 @@ from lpu_mlir.interpreter.native.llvm import (
     element_of,
     lanes_of,
     register_type,
+    suffix,
     vector,
 )
-
-SUFFIX = {"half": "f16", "float": "f32", "double": "f64"}
-"""How LLVM's intrinsics name types of floats."""
-
-
-def mangled(type: str) -> str:
-    """A type as in the names of LLVM's intrinsics: `v16f32`."""
-    element, lanes = element_of(type), lanes_of(type)
-    name = SUFFIX.get(element, element)
-    return name if lanes == 1 else f"v{lanes}{name}"
 
 
 @dataclass(frozen=True)
@@ -64,7 +55,7 @@ class Arithmetic:
 
     def multiply_add(self, a: Value, z: Value, acc: Value) -> Value:
         if self._float:
-            return self.b.call(f"llvm.fma.{mangled(acc.type)}", acc.type, [a, z, acc])
+            return self.b.call(f"llvm.fma.{suffix(acc.type)}", acc.type, [a, z, acc])
         return self.add(acc, self.b.op(acc.type, f"mul {a}, {z.text}"))
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
@@ -74,6 +65,20 @@ class Arithmetic:
         kind = vector(element_of(a.type), len(lanes))
         mask = ", ".join(f"i32 {lane}" for lane in lanes)
         return self.b.op(kind, f"shufflevector {a}, {z}, <{len(lanes)} x i32> <{mask}>")
+
+    def interleaved(self, values: Sequence[Value]) -> list[Value]:
+        """The first lane of each value, then the second of each, ...: as many vectors as values, a
+        power of two of them that is at most the number of lanes."""
+        lanes, half = lanes_of(values[0].type), len(values) // 2
+        order = [
+            n for pair in zip(range(lanes), range(lanes, 2 * lanes), strict=True) for n in pair
+        ]
+        halves = (order[:lanes], order[lanes:])
+        values = list(values)
+        for _ in range(len(values).bit_length() - 1):
+            pairs = zip(values[:half], values[half:], strict=True)
+            values = [self.shuffle(a, z, part) for a, z in pairs for part in halves]
+        return values
 
     # --- sums of lanes --------------------------------------------------------------------------
 
@@ -122,7 +127,7 @@ class Arithmetic:
         if lanes_of(value.type) == 1:
             return value
         name, start = ("fadd", f"{self.type} -0.0, ") if self._float else ("add", "")
-        intrinsic = f"llvm.vector.reduce.{name}.{mangled(value.type)}"
+        intrinsic = f"llvm.vector.reduce.{name}.{suffix(value.type)}"
         taken = f"{self.type}, {value.type}" if self._float else value.type
         self.b.declare(intrinsic, f"{self.type} ({taken})")
         flag = "reassoc " if self._float else ""

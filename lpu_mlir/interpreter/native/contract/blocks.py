@@ -20,17 +20,6 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One accumulator: where its operands and its result are, in elements from the place."""
-
-    lhs: Int
-    rhs: Int
-    out: Int
-    fresh: tuple[Value, ...]
-    stale: Int
-
-
-@dataclass(frozen=True)
 class Run:
     """Blocks of one size along an axis, `step` elements from each other."""
 

@@ -3,17 +3,18 @@
 The sums of a block stay in registers while the summed axes are walked. Lanes run along one axis:
 
 - a summed one: both operands are read along it, lanes are summed at the end ("dot");
-- an axis of the result: one operand is read along it, the other repeated in all lanes
-  ("broadcast");
+- an axis of the result: the right operand is read along it, the left one is repeated in all lanes
+  ("broadcast"), or read along it too. What a block needs of the right operand may be packed: copied
+  in the order in which it is read.
 - none: scalars.
 
-What is legal is decided by `_vector_axes`; what is best, by `_cycles`.
+Here is what is legal; what is best, cost.py estimates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from lpu_mlir.interpreter.native.contract.axes import Axis
@@ -22,17 +23,12 @@ from lpu_mlir.interpreter.native.llvm import Int
 ASSUMED_SIZE = 64
 """The extent that an axis is taken to have if it is only known at run time."""
 
-FMA_CYCLES = 0.5
-LOAD_CYCLES = {0: 0.5, 1: 0.5, 2: 1.5}
-"""Cycles to load a vector of elements that are so far apart."""
-HORIZONTAL_CYCLES = 3.0
-"""Cycles to sum the lanes of one of four accumulators."""
+READ_STRIDES = (0, 1, 2)
+"""How far apart elements of a vector may be to be read where they are."""
 STREAMS = 4
 """Rows far apart that are read together where each is read once."""
 LATENCY = 8
 """Multiply-adds that must be under way to hide each other's latency."""
-UNROLLED = 48
-"""Multiply-adds in the body of the innermost loop, at most."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +40,8 @@ class Level:
 
     axis: Axis
     count: int
+    apart: bool = False
+    """Whether the positions of a block are far apart, not next to each other."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,10 @@ class Plan:
     vector: Axis | None
     levels: tuple[Level, ...]
     summed: tuple[Axis, ...]
-    streams: bool
-    """Whether the positions of the first level's blocks are far apart."""
+    packed: bool = False
+    """Whether the right operand is packed; levels along which it moves then come first."""
+    swapped: bool = False
+    """Whether the axes are those of the operands the other way round."""
 
     @property
     def rows(self) -> int:
@@ -71,6 +71,34 @@ class Plan:
         """Sets of accumulators, used in turn."""
         return max(1, ceil(LATENCY / self.rows))
 
+    @property
+    def copied(self) -> list[tuple[int, Int]]:
+        """The loops that walk the right operand as the summed axes do, as few as its layout
+        allows, outermost first: their extents and strides."""
+        loops: list[tuple[int, Int]] = []
+        for axis in self.summed:
+            size, stride = known(axis.size), axis.rhs
+            if loops and isinstance(stride, int) and loops[-1][1] == stride * size:
+                size *= loops.pop()[0]
+            loops.append((size, stride))
+        return loops
+
+    @property
+    def transposes(self) -> bool:
+        """Whether packing transposes: the right operand is contiguous in what is summed last."""
+        if not self.summed or self.vector is None or self.vector.rhs in READ_STRIDES:
+            return False
+        size, stride = self.copied[-1]
+        return stride == 1 and size >= self.lanes
+
+    def positions(self, axis: Axis) -> int:
+        """How many positions, or vectors, an axis has, or is taken to have."""
+        return ceil(known(axis.size) / self.lanes) if axis is self.vector else known(axis.size)
+
+    def loads(self, operand: str) -> int:
+        """Vectors of an operand that a block reads in a step."""
+        return prod(level.count for level in self.levels if getattr(level.axis, operand) != 0)
+
 
 def known(size: Int) -> int:
     return size if isinstance(size, int) else ASSUMED_SIZE
@@ -78,125 +106,101 @@ def known(size: Int) -> int:
 
 def scalar_plan(axes: Sequence[Axis]) -> Plan:
     """A plan for any axes."""
-    return _arranged(1, None, [Level(a, 1) for a in axes if not a.summed], axes)
+    return _arranged(Plan(1, None, (), ()), [Level(a, 1) for a in axes if not a.summed], axes)
 
 
-def choose(axes: Sequence[Axis], lanes: int, registers: int) -> Plan:
-    """The plan of the fewest cycles, for vectors of so many lanes and so many of them."""
-    plans = [scalar_plan(axes)]
-    for vector, lanes_there in _vector_axes(axes, lanes):
-        levels = [axis for axis in axes if not axis.summed]
-        if _is_matrix_vector(vector, levels):
-            plans.append(_streaming(vector, lanes_there, levels, axes))
-            continue
-        for counts in _counts(levels, vector, lanes_there, registers):
-            blocks = [Level(axis, count) for axis, count in zip(levels, counts, strict=True)]
-            plans.append(_arranged(lanes_there, vector, blocks, axes))
-    return min(plans, key=_cycles)
+def plans(axes: Sequence[Axis], lanes: int, registers: int) -> Generator[Plan]:
+    """All plans worth comparing, for vectors of so many lanes and so many of them."""
+    yield scalar_plan(axes)
+    if any(axis.size == 0 for axis in axes):
+        return  # there is nothing to sum
+    swapped = [replace(axis, lhs=axis.rhs, rhs=axis.lhs) for axis in axes]
+    for vector in axes:
+        if vector.summed and _can_read(vector):
+            yield from _blocked(Plan(_filled(vector, lanes), vector, (), ()), axes, registers)
+    for sides in (axes, swapped):
+        for vector in sides:
+            plan = Plan(_filled(vector, lanes), vector, (), (), swapped=sides is swapped)
+            if vector.summed or vector.rhs == 0 or plan.lanes == 1:
+                continue
+            if _can_read(vector):
+                yield from _blocked(plan, sides, registers)
+            if _can_pack(vector, sides):
+                yield from _blocked(replace(plan, packed=True), sides, registers)
 
 
-def _vector_axes(axes: Sequence[Axis], lanes: int) -> Generator[tuple[Axis, int]]:
-    """The axes that lanes can run along, and how many of them."""
-    for axis in axes:
-        known_strides = all(isinstance(s, int) and s in LOAD_CYCLES for s in (axis.lhs, axis.rhs))
-        if not known_strides or axis.lhs == axis.rhs == 0:
-            continue
-        if isinstance(axis.size, int):
-            while lanes > axis.size:
-                lanes //= 2
-        if lanes > 1:
-            yield axis, lanes
+def _filled(vector: Axis, lanes: int) -> int:
+    """How many of the lanes an axis fills."""
+    if isinstance(vector.size, int):
+        while lanes > vector.size:
+            lanes //= 2
+    return lanes
 
 
-def _is_matrix_vector(vector: Axis, levels: Sequence[Axis]) -> bool:
-    """Whether every row of a matrix meets only one vector."""
-    return vector.summed and len(levels) == 1 and 0 in (levels[0].lhs, levels[0].rhs)
+def _can_read(vector: Axis) -> bool:
+    """Whether vectors of both operands can be loaded along an axis; of one alone they are one."""
+    strides = (vector.lhs, vector.rhs)
+    return strides != (0, 0) and all(isinstance(s, int) and s in READ_STRIDES for s in strides)
 
 
-def _streaming(vector: Axis, lanes: int, levels: Sequence[Axis], axes: Sequence[Axis]) -> Plan:
-    count = min(STREAMS, known(levels[0].size))
-    return Plan(lanes, vector, (Level(levels[0], count),), _summed(axes, vector), streams=True)
-
-
-def _positions(axis: Axis, vector: Axis | None, lanes: int) -> int:
-    """How many positions, or vectors, an axis has."""
-    return ceil(known(axis.size) / lanes) if axis is vector else known(axis.size)
-
-
-def _counts(
-    levels: Sequence[Axis], vector: Axis, lanes: int, registers: int
-) -> Iterable[tuple[int, ...]]:
-    """Sizes of blocks that fit the registers, beside the operands of one of them."""
-    found: list[tuple[int, ...]] = [()]
-    for axis in levels:
-        most = _positions(axis, vector, lanes)
-        if 0 not in (axis.lhs, axis.rhs) and axis is not vector:
-            most = 1
-        found = [
-            (*counts, count)
-            for counts in found
-            for count in range(1, min(most, registers // prod(counts)) + 1)
-        ]
+def _can_pack(vector: Axis, axes: Sequence[Axis]) -> bool:
+    """Whether panels can be made for vectors along an axis, and are read more than once."""
     return (
-        counts
-        for counts in found
-        if prod(counts) + min(_loads(levels, counts, "lhs"), _loads(levels, counts, "rhs")) + 1
-        <= registers
+        isinstance(vector.lhs, int)
+        and vector.lhs in READ_STRIDES
+        and all(isinstance(axis.size, int) for axis in axes if axis.summed)
+        and any(axis.rhs == 0 for axis in axes if not axis.summed)
     )
 
 
-def _loads(levels: Sequence[Axis], counts: Iterable[float], operand: str) -> float:
-    """Vectors of an operand that a block reads in a step."""
-    return prod(
-        count for axis, count in zip(levels, counts, strict=True) if getattr(axis, operand) != 0
-    )
+def _blocked(plan: Plan, axes: Sequence[Axis], registers: int) -> Generator[Plan]:
+    """The plan with all blocks that fit the registers, beside the operands of one of them."""
+    levels = [axis for axis in axes if not axis.summed]
+    moving = [axis for axis in levels if 0 in (axis.lhs, axis.rhs)]
+    if plan.dot and len(moving) == 1:
+        # Every row of a matrix meets only one vector.
+        (rows,) = moving
+        count = min(STREAMS, known(rows.size))
+        blocks = [Level(a, count, True) if a is rows else Level(a, 1) for a in levels]
+        yield _arranged(plan, blocks, axes)
+        return
+    found: list[tuple[Level, ...]] = [()]
+    for axis in levels:
+        moves = 0 in (axis.lhs, axis.rhs) or axis is plan.vector
+        found = [
+            (*blocks, Level(axis, count))
+            for blocks in found
+            for count in _counts(
+                plan.positions(axis), registers // prod(b.count for b in blocks) if moves else 1
+            )
+        ]
+    for blocks in found:
+        blocked = replace(plan, levels=blocks)
+        operands = min(blocked.loads("lhs"), blocked.loads("rhs"))
+        if blocked.rows + operands + 1 <= registers:
+            yield _arranged(blocked, blocks, axes)
 
 
-def _cycles(plan: Plan) -> float:
-    """Estimated cycles for one multiply-add of two elements."""
-    levels = [level.axis for level in plan.levels]
-    counts: list[float] = []
-    useful = 1.0
-    for level in plan.levels:
-        along = level.axis is plan.vector
-        positions = _positions(level.axis, plan.vector, plan.lanes)
-        counts.append(positions / ceil(positions / level.count) if positions else 1)
-        useful *= counts[-1]
-        if along:
-            useful *= known(level.axis.size) / positions
-    steps = float(prod(known(axis.size) for axis in plan.summed))
-    if plan.dot:
-        assert plan.vector is not None
-        size = known(plan.vector.size)
-        steps *= ceil(size / plan.lanes) / size
-        useful *= size / ceil(size / plan.lanes)
-    rows = prod(counts)
-    strides = (plan.vector.lhs, plan.vector.rhs) if plan.vector else (0, 0)
-    loads = sum(
-        _loads(levels, counts, operand) * LOAD_CYCLES[known(stride)]
-        for operand, stride in zip(("lhs", "rhs"), strides, strict=True)
-    )
-    step = max(rows * FMA_CYCLES, loads) + 0.1 * loads
-    return (step + rows * _finishing(plan) / max(steps, 1)) / useful
+def _counts(positions: int, most: int) -> list[int]:
+    """Sizes of blocks, the smallest for each number of blocks."""
+    counts = range(1, max(min(positions, most), 1) + 1)
+    smallest: dict[int, int] = {}
+    for count in counts:
+        smallest.setdefault(ceil(positions / count), count)
+    return list(smallest.values())
 
 
-def _finishing(plan: Plan) -> float:
-    """Cycles to store an accumulator."""
-    if plan.dot:
-        return HORIZONTAL_CYCLES
-    along = plan.vector is None or plan.vector.out == 1
-    return 1.0 if along else 1.5 * plan.lanes
-
-
-def _arranged(
-    lanes: int, vector: Axis | None, levels: Sequence[Level], axes: Sequence[Axis]
-) -> Plan:
+def _arranged(plan: Plan, levels: Sequence[Level], axes: Sequence[Axis]) -> Plan:
     """With the loops in order: the largest operand is walked once."""
-    ordered = sorted(levels, key=lambda level: _bytes_moved(level.axis, axes), reverse=True)
-    return Plan(lanes, vector, tuple(ordered), _summed(axes, vector), streams=False)
+
+    def rank(level: Level) -> tuple[bool, int]:
+        return plan.packed and level.axis.rhs != 0, _elements_moved(level.axis, axes)
+
+    ordered = sorted(levels, key=rank, reverse=True)
+    return replace(plan, levels=tuple(ordered), summed=_summed(axes, plan.vector))
 
 
-def _bytes_moved(axis: Axis, axes: Sequence[Axis]) -> int:
+def _elements_moved(axis: Axis, axes: Sequence[Axis]) -> int:
     """How much of the operands is read anew when this axis moves."""
     return sum(
         prod(known(a.size) for a in axes if getattr(a, operand) != 0)

@@ -1,0 +1,120 @@
+"""What the parts of a contraction's code share: what is computed, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lpu_mlir.interpreter.native.contract.arithmetic import Arithmetic
+from lpu_mlir.interpreter.native.contract.axes import Axis
+from lpu_mlir.interpreter.native.contract.blocks import Position
+from lpu_mlir.interpreter.native.contract.plan import Plan
+from lpu_mlir.interpreter.native.llvm import I1, Builder, Int, Value, vector
+from lpu_mlir.interpreter.native.tile import View
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the loops are: addresses in both operands and the result."""
+
+    lhs: Value
+    rhs: Value
+    out: Value
+
+
+@dataclass(frozen=True)
+class Row:
+    """One accumulator: where its operands and its result are, in elements from the place."""
+
+    lhs: Int = 0
+    rhs: Int = 0
+    out: Int = 0
+    fresh: tuple[Value, ...] = ()
+    """Whether no other row stands for the same elements: if all of these hold."""
+    stale: Int = 0
+    """Leading lanes that an earlier vector stands for."""
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """Operands, result, and the plan of computing it."""
+
+    b: Builder
+    arithmetic: Arithmetic
+    lhs: View
+    rhs: View
+    out: View
+    accumulate: bool
+    plan: Plan
+
+    def moved(self, place: Place, axis: Axis, index: Int) -> Place:
+        """The place further along an axis."""
+        b = self.b
+        return Place(
+            b.address(place.lhs, b.mul(index, axis.lhs), self.lhs.element),
+            b.address(place.rhs, b.mul(index, axis.rhs), self.rhs.element),
+            b.address(place.out, b.mul(index, axis.out), self.out.element),
+        )
+
+    def width(self, axis: Axis) -> int:
+        """Elements that one step along an axis passes."""
+        return self.plan.lanes if axis is self.plan.vector else 1
+
+    def at(self, row: Row, axis: Axis, position: Position) -> Row:
+        """The row further along an axis."""
+        b = self.b
+        return Row(
+            b.add(row.lhs, b.mul(position.index, axis.lhs)),
+            b.add(row.rhs, b.mul(position.index, axis.rhs)),
+            b.add(row.out, b.mul(position.index, axis.out)),
+            row.fresh if position.fresh is None else (*row.fresh, position.fresh),
+            b.add(row.stale, position.stale),
+        )
+
+    def rows(self, rows: Sequence[Row], axis: Axis, positions: Sequence[Position]) -> list[Row]:
+        """All rows at all positions; neighbours in the result are neighbours here."""
+        if axis.out == 1:
+            return [self.at(row, axis, position) for row in rows for position in positions]
+        return [self.at(row, axis, position) for position in positions for row in rows]
+
+    def lanes_from(self, first: Int) -> Value:
+        """Whether a lane's number is that large."""
+        lanes = self.plan.lanes
+        if isinstance(first, int):
+            bits = ", ".join(f"i1 {'true' if lane >= first else 'false'}" for lane in range(lanes))
+            return Value(vector(I1, lanes), f"<{bits}>")
+        numbers, bound = self.b.lane_numbers(lanes), self.b.splat(first, lanes)
+        return self.b.op(vector(I1, lanes), f"icmp sge {numbers}, {bound.text}")
+
+    def load(self, view: View, base: Value, offset: Int, stride: Int) -> Value:
+        """A vector of an operand in the accumulator's type: elements that are `stride` apart."""
+        b, lanes = self.b, self.plan.lanes
+        address = b.address(base, offset, view.element)
+        if stride == 0 or lanes == 1:
+            loaded = b.load(address, view.element)
+        elif stride == 1:
+            loaded = b.load(address, view.element, lanes)
+        elif stride == 2:
+            loaded = self._every_other(view, address)
+        else:
+            loaded = self._gathered(view, address, stride)
+        return b.splat(self.arithmetic.widen(loaded, view.element), lanes)
+
+    def _every_other(self, view: View, address: Value) -> Value:
+        """Two vectors that end where the last of the elements is, joined."""
+        b, lanes = self.b, self.plan.lanes
+        low = b.load(address, view.element, lanes)
+        high = b.load(b.address(address, lanes - 1, view.element), view.element, lanes)
+        half = range(0, lanes, 2)
+        return self.arithmetic.shuffle(low, high, [*half, *(lanes + 1 + n for n in half)])
+
+    def _gathered(self, view: View, address: Value, stride: Int) -> Value:
+        b = self.b
+        elements = [
+            b.load(b.address(address, b.mul(lane, stride), view.element), view.element)
+            for lane in range(self.plan.lanes)
+        ]
+        gathered = Value(vector(elements[0].type, self.plan.lanes), "poison")
+        for lane, element in enumerate(elements):
+            gathered = b.insert(gathered, element, lane)
+        return gathered

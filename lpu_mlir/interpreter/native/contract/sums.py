@@ -1,0 +1,165 @@
+"""The sums of one block: loops over what is summed, with the accumulators in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import prod
+
+from lpu_mlir.interpreter.native.contract.axes import Axis
+from lpu_mlir.interpreter.native.contract.parts import Contraction, Place, Row
+from lpu_mlir.interpreter.native.contract.plan import known
+from lpu_mlir.interpreter.native.llvm import Int, Value
+from lpu_mlir.interpreter.native.tile import View
+
+UNROLLED = 96
+"""Multiply-adds in the body of the innermost loop, at most."""
+FETCHED = 14
+"""Rows that the next block is fetched for ahead, at most."""
+LARGE = 1 << 17
+"""Elements of an operand that a cache near the processor does not hold."""
+
+Sums = list[Value]
+"""The accumulators of a block, one for each row."""
+
+
+@dataclass(frozen=True)
+class Summation:
+    """Sets of sums for some rows; sets take turns, so that fewer additions wait for each other."""
+
+    what: Contraction
+    rows: Sequence[Row]
+
+    def total(self, place: Place) -> Sums:
+        """The sums over everything."""
+        plan, arithmetic = self.what.plan, self.what.arithmetic
+        nothing = [arithmetic.zero(plan.lanes)] * len(self.rows)
+        sets = self._over(plan.summed, place, [nothing] * plan.copies)
+        return [arithmetic.total(copies) for copies in zip(*sets, strict=True)]
+
+    def _over(self, axes: Sequence[Axis], place: Place, sets: list[Sums]) -> list[Sums]:
+        """The sums with what these axes add."""
+        if not axes:
+            return self._step(place, sets)
+        b, axis = self.what.b, axes[0]
+        trips = b.floor_divide(axis.size, self.what.width(axis))
+        unroll = self._unroll(trips, axes[1:])
+        whole = trips if unroll == 1 else b.round_down(trips, unroll)
+        sets = self._walk(axes, place, (0, whole), unroll, sets)
+        if whole != trips:
+            last = self._walk(axes, place, (whole, trips), 1, sets[:1])
+            sets = [*last, *sets[1:]]
+        if axis is self.what.plan.vector:
+            sets = self._rest(axis, place, sets)
+        return sets
+
+    def _walk(
+        self,
+        axes: Sequence[Axis],
+        place: Place,
+        ends: tuple[Int, Int],
+        unroll: int,
+        sets: list[Sums],
+    ) -> list[Sums]:
+        """The trips along the first axis between two ends, so many in each of a loop."""
+        what, (axis, *inner), (lower, upper) = self.what, axes, ends
+        width = what.width(axis)
+        if isinstance(lower, int) and isinstance(upper, int) and upper - lower <= unroll:
+            for n in range(lower, upper):
+                sets = self._over(inner, what.moved(place, axis, n * width), sets)
+            return sets
+        first, end = what.b.mul(lower, width), what.b.mul(upper, width)
+        with what.b.loop(first, end, unroll * width, [*chain(*sets)]) as loop:
+            there = what.moved(place, axis, loop.index)
+            sets = self._sets(loop.carried)
+            if not inner:
+                self._prefetch(there)
+            for n in range(unroll):
+                sets = self._over(inner, what.moved(there, axis, n * width), sets)
+            loop.carry(chain(*sets))
+        return self._sets(loop.results)
+
+    def _prefetch(self, place: Place) -> None:
+        """Ask for rows of the left operand that the next block reads where this one is."""
+        what, b = self.what, self.what.b
+        distance = self._ahead()
+        offsets = dict.fromkeys(row.lhs for row in self.rows)
+        if distance == 0 or len(offsets) > FETCHED:
+            return
+        for offset in offsets:
+            b.prefetch(b.address(place.lhs, b.add(offset, distance), what.lhs.element))
+
+    def _ahead(self) -> int:
+        """How far from a block's rows of the left operand the next ones are, if the operand is
+        large and its rows are read along; 0 if not, or if that is not known."""
+        plan = self.what.plan
+        if plan.vector is None or plan.vector.lhs != 0 or plan.summed[-1].lhs != 1:
+            return 0
+        axes = (*plan.summed, *(level.axis for level in plan.levels))
+        if prod(known(axis.size) for axis in axes if axis.lhs != 0) < LARGE:
+            return 0
+        moving = [level for level in plan.levels if plan.positions(level.axis) > level.count]
+        if not moving or not isinstance(moving[-1].axis.lhs, int):
+            return 0
+        return moving[-1].count * moving[-1].axis.lhs
+
+    def _sets(self, values: Sequence[Value]) -> list[Sums]:
+        size = len(self.rows)
+        return [list(values[at : at + size]) for at in range(0, len(values), size)]
+
+    def _unroll(self, trips: Int, inner: Sequence[Axis]) -> int:
+        """How many trips the body of a loop makes: all, as many as divide them, or any."""
+        steps = len(self.rows)
+        for axis in inner:
+            if not isinstance(axis.size, int) or axis is self.what.plan.vector:
+                return 1
+            steps *= axis.size
+        most = max(1, UNROLLED // max(steps, 1))
+        copies = self.what.plan.copies
+        if not isinstance(trips, int):
+            return copies
+        if trips <= most:
+            return max(trips, 1)
+        divisors = [n for n in range(most, 0, -1) if trips % n == 0 and n % copies == 0]
+        return divisors[0] if divisors else copies
+
+    def _rest(self, axis: Axis, place: Place, sets: list[Sums]) -> list[Sums]:
+        """What does not fill a vector: the last full vector, without what has been added."""
+        b, lanes = self.what.b, self.what.plan.lanes
+        rest = b.sub(axis.size, b.round_down(axis.size, lanes))
+        if rest == 0:
+            return sets
+        last = self.what.moved(place, axis, b.sub(axis.size, lanes))
+        return self._step(last, sets, b.sub(lanes, rest))
+
+    def _step(self, place: Place, sets: list[Sums], done: Int = 0) -> list[Sums]:
+        """One multiply-add for each row, into the set whose turn it is."""
+        what = self.what
+        along = what.plan.vector
+        lhs_stride, rhs_stride = (along.lhs, along.rhs) if along else (0, 0)
+        lhs: dict[Int, Value] = {}
+        rhs: dict[Int, Value] = {}
+        sums = list(sets[0])
+        for n in self._order():
+            row = self.rows[n]
+            if row.lhs not in lhs:
+                lhs[row.lhs] = self._load(what.lhs, place.lhs, row.lhs, lhs_stride, done)
+            if row.rhs not in rhs:
+                rhs[row.rhs] = self._load(what.rhs, place.rhs, row.rhs, rhs_stride, done)
+            sums[n] = what.arithmetic.multiply_add(lhs[row.lhs], rhs[row.rhs], sums[n])
+        return [*sets[1:], sums]
+
+    def _order(self) -> list[int]:
+        """The rows in such an order that few vectors of the operands are kept."""
+        lhs, rhs = [row.lhs for row in self.rows], [row.rhs for row in self.rows]
+        more = lhs if len(set(lhs)) > len(set(rhs)) else rhs
+        return sorted(range(len(self.rows)), key=lambda n: more.index(more[n]))
+
+    def _load(self, view: View, base: Value, offset: Int, stride: Int, done: Int) -> Value:
+        """A vector of an operand, zero in the lanes that are done."""
+        value = self.what.load(view, base, offset, stride)
+        if done == 0:
+            return value
+        zero = self.what.arithmetic.zero(self.what.plan.lanes)
+        return self.what.arithmetic.select(self.what.lanes_from(done), value, zero)
