@@ -68,7 +68,7 @@ class Executable:
         results = self._run(arguments, bound, symbols, stats)
         if listener is not None and stats is not None:
             listener(stats)
-        originals = self._originals(given, arguments)
+        originals = self._originals(given, arguments) if signature.returns_inputs else arguments
         return [output(originals, results, symbols) for output in signature.outputs]
 
     def _run(
@@ -80,12 +80,14 @@ class Executable:
     ) -> list[Tensor]:
         """All results in order: destinations made here, and what the program returns."""
         program = self.program
-        kept, freeze = self.frozen.values(arguments)
-        if stats is not None:
-            stats.freeze, stats.kept_bytes = freeze, self.frozen.kept_bytes
+        if program.frozen:
+            kept, freeze = self.frozen.values(arguments)
+            arguments = [*arguments, *kept]
+            if stats is not None:
+                stats.freeze, stats.kept_bytes = freeze, self.frozen.kept_bytes
         empty = program.empty
         made = [empty(to.sizes, to.strides, to.dtype) for to in bound.destinations]
-        returned = program.execute([*arguments, *kept], made, symbols, stats)
+        returned = program.execute(arguments, made, symbols, stats)
         if not returned:
             return made
         results = dict(zip(self._made, made, strict=True))

@@ -68,6 +68,7 @@ class Signature:
         self.bindings, self.described = bindings, described
         """How symbols are read off the inputs; what is left, host calls bind."""
         self.outputs = [output.maker() for output in described]
+        self.returns_inputs = any(map(_is_input, described))
         self._symbols = [(binding.symbol, binding.reader()) for binding in bindings]
         read = dict(filter(None, map(_reader, inputs, count())))
         self._readers = [read[i] for i in sorted(read)]
@@ -114,6 +115,13 @@ def _reader(given: Input, position: int) -> tuple[int, Callable[[Sequence[Any]],
 def as_tensor(value: float) -> Tensor:
     """A 0-d tensor, made without an operator."""
     return torch.from_numpy(np.array(value))  # pyright: ignore[reportUnknownMemberType]
+
+
+def _is_input(described: Described) -> bool:
+    """Whether an output is an input or a view of one."""
+    return isinstance(described, ArgumentOutput) or (
+        isinstance(described, ViewOutput) and not described.of_result
+    )
 
 
 # --- outputs, see frontend/outputs.py -----------------------------------------------------------
