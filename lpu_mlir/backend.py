@@ -14,6 +14,7 @@ from lpu_mlir.options import Options, make_options
 from lpu_mlir.report import Report
 
 COMPILERS: Mapping[str, str] = {
+    "native": "lpu_mlir.compile:compile_fx",
     "reference": "lpu_mlir.compile:compile_fx",
     "compare": "lpu_mlir.debug.compare:compile_checked",
 }

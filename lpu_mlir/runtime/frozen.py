@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from lpu_mlir.dialects.lpu import FREEZE, element_type, extents
-from lpu_mlir.frontend.types import DTYPES
-from lpu_mlir.runtime.numbers import numbers
+from lpu_mlir.runtime.host_program import FREEZE
 from lpu_mlir.runtime.stats import Runnable, RunStats
 
 Stamp: TypeAlias = tuple[int, int, int]
@@ -82,11 +80,7 @@ class Frozen:
             return values, stats
 
     def _compute(self, taken: Sequence[Tensor]) -> tuple[list[Tensor], RunStats]:
-        types = self.program.argument_types[FREEZE][len(taken) :]
-        values = [
-            torch.empty(numbers(extents(type))({}), dtype=DTYPES[element_type(type)])
-            for type in types
-        ]
+        values = [layout.bound({}).empty() for layout in self.program.kept]
         stats = RunStats()
         self.program.execute(taken, values, {}, stats, FREEZE)
         return values, stats

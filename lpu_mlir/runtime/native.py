@@ -1,4 +1,4 @@
-"""A lowered module as machine code: runs of launches are native calls, with tables made before."""
+"""Programs as machine code: runs of launches are native calls, with tables made before."""
 
 from __future__ import annotations
 
@@ -7,38 +7,32 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
 
-from lpu_mlir.dialects.lpu import FREEZE, FROZEN, element_type, extents, strides
-from lpu_mlir.dialects.lpu_kernel import KernelOp
-from lpu_mlir.frontend.types import DTYPES
 from lpu_mlir.interpreter.native.compile import loader
 from lpu_mlir.interpreter.native.pool import as_bases, pool
 from lpu_mlir.logs import logger
 from lpu_mlir.runtime.buffers import SHARED
-from lpu_mlir.runtime.flat import (
-    Buffer,
+from lpu_mlir.runtime.host_program import (
+    MAIN,
+    Access,
     Copy,
-    FlatProgram,
+    Forget,
     HostCall,
-    Run,
-    aliases,
-    flatten,
+    HostFunction,
+    HostProgram,
+    Launches,
+    MakeArena,
+    MakeBuffer,
 )
-from lpu_mlir.runtime.host_call import make_host_call
-from lpu_mlir.runtime.kernels import Emit, LoadedKernel, emit
+from lpu_mlir.runtime.kernels import LoadedKernel
 from lpu_mlir.runtime.numbers import Symbols, number, numbers
 from lpu_mlir.runtime.profile import is_profiling, profiled
-from lpu_mlir.runtime.program import positions
 from lpu_mlir.runtime.stats import KernelUse, RunStats
 from lpu_mlir.runtime.tables import Bound, RunTable
-from lpu_mlir.transforms.bufferize import RETURNED
 
 KERNELS, HOST = logger("kernels"), logger("host")
 
@@ -60,23 +54,15 @@ Step: TypeAlias = Callable[[Call], None]
 
 
 class Function:
-    """A function, with all that it calls, as steps over numbered roots, the arguments first."""
+    """A function, with all that it calls, as closures."""
 
-    def __init__(self, flat: FlatProgram, kernels: Mapping[str, LoadedKernel]):
-        made = [root for s in flat.steps if isinstance(s, HostCall) for root in s.results]
-        arenas = [arena.root for arena in flat.arenas]
-        roots = [*flat.arguments, *arenas, *flat.owned, *made]
-        self.numbers = {root: n for n, root in enumerate(roots)}
-        self.others = len(roots) - len(flat.arguments)
+    def __init__(self, described: HostFunction, kernels: Mapping[str, LoadedKernel]):
+        self.kernels, self.others = kernels, described.others
         self.buffers = SHARED.get()
-        self.uses = Counter(launch.kernel for launch in flat.launches())
-        self.steps: list[Step] = []
-        for number_, step in enumerate(flat.steps):
-            self.steps += self._allocations(flat, number_)
-            self.steps.append(self._step(step, kernels))
-            if gone := [self.numbers[r] for r in roots[len(flat.arguments) :] if r.last == number_]:
-                self.steps.append(_forget(gone))
-        self.returned = [self.reader(buffer) for buffer in flat.returned]
+        runs = [step for step in described.steps if isinstance(step, Launches)]
+        self.uses = Counter(name for run in runs for name in run.kernels)
+        self.steps = [_STEPS[type(step)](self, step) for step in described.steps]
+        self.returned = [self.reader(access) for access in described.returned]
 
     def __call__(
         self, tensors: Sequence[Tensor], symbols: Symbols, stats: RunStats | None
@@ -90,18 +76,9 @@ class Function:
         return [read(call) for read in self.returned]
 
     # --- steps ---
-    def _allocations(self, flat: FlatProgram, step: int) -> list[Step]:
-        """What makes the memory that a step is the first to use."""
-        found: list[Step] = []
-        for arena in flat.arenas:
-            if arena.root.first == step:
-                found.append(self._arena(self.numbers[arena.root], number(arena.size)))
-        for root in flat.owned:
-            if root.first == step:
-                found.append(self._owned(self.numbers[root], root.type))
-        return found
+    def make_arena(self, arena: MakeArena) -> Step:
+        root, size = arena.root, number(arena.size)
 
-    def _arena(self, root: int, size: Callable[[Symbols], int]) -> Step:
         def step(call: Call) -> None:
             bytes = size(call.symbols)
             call.set(root, self.buffers.empty((bytes,), (1,), torch.uint8))
@@ -111,9 +88,9 @@ class Function:
 
         return step
 
-    def _owned(self, root: int, type: Attribute) -> Step:
-        dtype = DTYPES[element_type(type)]
-        sizes, steps = numbers(extents(type)), numbers(strides(type))
+    def make_buffer(self, buffer: MakeBuffer) -> Step:
+        root, dtype = buffer.root, buffer.layout.dtype
+        sizes, steps = numbers(buffer.layout.shape), numbers(buffer.layout.strides)
 
         def step(call: Call) -> None:
             symbols = call.symbols
@@ -121,17 +98,15 @@ class Function:
 
         return step
 
-    def _step(self, step: Run | HostCall | Copy, kernels: Mapping[str, LoadedKernel]) -> Step:
-        match step:
-            case Run():
-                return self._run(RunTable(step, kernels))
-            case HostCall():
-                return self._host_call(step)
-            case Copy():
-                return self._copy(step)
+    def forget(self, forget: Forget) -> Step:
+        def step(call: Call) -> None:
+            for root in forget.roots:
+                call.tensors[root] = None
 
-    def _run(self, table: RunTable) -> Step:
-        roots = [self.numbers[root] for root in table.roots]
+        return step
+
+    def launches(self, run: Launches) -> Step:
+        table, roots = RunTable(run, self.kernels), run.roots
         workers, threads = pool(), torch.get_num_threads
 
         def step(call: Call) -> None:
@@ -150,23 +125,22 @@ class Function:
 
         return step
 
-    def _host_call(self, host_call: HostCall) -> Step:
-        call_operator, name = make_host_call(host_call.op), host_call.op.overload.data
-        operands = [self.reader(buffer) for buffer in host_call.operands]
-        results = [self.numbers[root] for root in host_call.results]
+    def host_call(self, host_call: HostCall) -> Step:
+        run, name = host_call.operator.maker(), host_call.operator.overload
+        operands, results = list(map(self.reader, host_call.operands)), host_call.results
 
         def step(call: Call) -> None:
             HOST.debug(name)
             with torch.no_grad():
                 given = [read(call) for read in operands]
                 with profiled(f"lpu_mlir::host::{name}", inside=True):
-                    made = call_operator(given, call.symbols)
+                    made = run(given, call.symbols)
             for root, tensor in zip(results, made, strict=True):
                 call.set(root, tensor)
 
         return step
 
-    def _copy(self, copy: Copy) -> Step:
+    def copy(self, copy: Copy) -> Step:
         source, target = self.reader(copy.source), self.reader(copy.target)
 
         def step(call: Call) -> None:
@@ -176,17 +150,15 @@ class Function:
         return step
 
     # --- tensors ---
-    def reader(self, buffer: Buffer) -> Callable[[Call], Tensor]:
-        """What gives a buffer as a tensor."""
-        place, root, type = buffer.object, buffer.object.root, buffer.type
-        position, start = self.numbers[root], place.offset + buffer.start
-        if start == 0 and type == root.type:
-            return lambda call: _present(call.tensors[position])
-        dtype, begin = DTYPES[element_type(type)], number(start)
-        sizes, steps = numbers(extents(type)), numbers(strides(type))
+    def reader(self, access: Access) -> Callable[[Call], Tensor]:
+        """What gives elements of a root as a tensor."""
+        root, layout, begin = access.root, access.layout, number(access.start)
+        if layout is None:
+            return lambda call: _present(call.tensors[root])
+        dtype, sizes, steps = layout.dtype, numbers(layout.shape), numbers(layout.strides)
 
         def read(call: Call) -> Tensor:
-            base, symbols = _present(call.tensors[position]), call.symbols
+            base, symbols = _present(call.tensors[root]), call.symbols
             shape = sizes(symbols)
             if base.numel() == 0 or 0 in shape:  # it may start outside the storage
                 return base.new_empty(shape, dtype=dtype)
@@ -197,6 +169,17 @@ class Function:
             )
 
         return read
+
+
+_STEPS: Mapping[type[Any], Callable[[Function, Any], Step]] = {
+    MakeArena: Function.make_arena,
+    MakeBuffer: Function.make_buffer,
+    Forget: Function.forget,
+    Launches: Function.launches,
+    HostCall: Function.host_call,
+    Copy: Function.copy,
+}
+"""Step of the host program -> what makes the closure that does it."""
 
 
 def one_by_one(bound: Bound, given: Sequence[int]) -> None:
@@ -217,33 +200,16 @@ def _present(tensor: Tensor | None) -> Tensor:
     return tensor
 
 
-def _forget(roots: Sequence[int]) -> Step:
-    """Lets go of memory that is not used any more."""
-
-    def step(call: Call) -> None:
-        for root in roots:
-            call.tensors[root] = None
-
-    return step
-
-
 class NativeProgram:
-    """All functions of a module that has been lowered to kernels; see `Runnable`.
+    """A program with its kernels loaded; see `Runnable`."""
 
-    Raises NotImplementedError, which names the kernel, for what has no translation.
-    """
-
-    def __init__(self, module: ModuleOp, emit: Emit = emit):
-        functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
-        entries = {name: functions[name] for name in ("main", FREEZE) if name in functions}
-        flats = {name: flatten(op, functions) for name, op in entries.items()}
-        self.kernels = load_kernels(module, list(flats.values()), emit)
-        self.functions = {name: Function(flat, self.kernels) for name, flat in flats.items()}
-        self.argument_types: Mapping[str, Sequence[Attribute]] = {
-            name: op.function_type.inputs.data for name, op in entries.items()
-        }
-        self.returned = positions(entries["main"], RETURNED)
-        self.frozen = positions(entries[FREEZE], FROZEN) if FREEZE in entries else ()
+    def __init__(self, described: HostProgram):
+        self.described = described
+        self.returned, self.frozen = described.returned, described.frozen
+        self.kept = described.kept
+        loaded = {kernel.name: LoadedKernel.load(kernel, loader()) for kernel in described.kernels}
+        functions = described.functions.items()
+        self.functions = {name: Function(function, loaded) for name, function in functions}
         self.buffers = SHARED.get()
 
     def empty(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -255,7 +221,7 @@ class NativeProgram:
         destinations: Sequence[Tensor],
         symbols: Symbols,
         stats: RunStats | None,
-        entry: str = "main",
+        entry: str = MAIN,
     ) -> list[Tensor]:
         """Runs @main, or @freeze; says in `stats` what it did.
 
@@ -270,18 +236,3 @@ class NativeProgram:
         for name, launches in function.uses.items():
             stats.add_launch(name, KernelUse(launches))
         return returned
-
-
-def load_kernels(
-    module: ModuleOp, flats: Sequence[FlatProgram], emit: Emit = emit
-) -> dict[str, LoadedKernel]:
-    """The kernels that are launched, by name."""
-    launched = {launch.kernel for flat in flats for launch in flat.launches()}
-    chosen, workers = loader(), torch.get_num_threads()
-    found: dict[str, LoadedKernel] = {}
-    for op in module.ops:
-        if isinstance(op, KernelOp) and op.sym_name.data in launched:
-            shared = set[tuple[int, int]]().union(*(aliases(flat, op) for flat in flats))
-            native = emit(op, chosen.machine, shared, workers)
-            found[op.sym_name.data] = LoadedKernel.load(op, native, chosen)
-    return found

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
 from torch import Tensor
-from xdsl.ir import Attribute
 
+from lpu_mlir.runtime.layout import Layout
 from lpu_mlir.runtime.numbers import Symbols
 
 
@@ -62,7 +62,8 @@ class Runnable(Protocol):
 
     returned: tuple[int, ...]
     frozen: tuple[int, ...]
-    argument_types: Mapping[str, Sequence[Attribute]]
+    kept: tuple[Layout, ...]
+    """The results of @freeze."""
 
     def empty(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Memory for a result; what is in it is undefined."""

@@ -19,6 +19,7 @@ from lpu_mlir.interpreter.native.compile import Loader, host
 from lpu_mlir.interpreter.native.kernel import emit_kernel, prepare_kernel
 from lpu_mlir.interpreter.native.machine import Machine
 from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, LaunchStats, Memory
+from lpu_mlir.model.traffic import kernel_traffic
 
 TOLERANCE = {
     torch.float16: (1e-2, 1e-2),
@@ -50,7 +51,7 @@ def launch(
     text: str, *args: Tensor | int, memory: Memory | None = None, **params: Any
 ) -> LaunchStats:
     """Runs a kernel on the reference interpreter and, where that raises nothing, as machine code on
-    copies of the arguments, which must come out alike."""
+    copies of the arguments, which must come out alike; and counts what it moves without running."""
     op = parse_kernel(text)
     copies = [
         as_typed(arg, parameter) for arg, parameter in zip(copied(args), op.args, strict=True)
@@ -58,6 +59,8 @@ def launch(
     stats = CompiledKernel(op).launch(args, memory or Memory(), InterpreterParams(**params))
     launch_native(op, copies)
     assert_alike(copies, args)
+    counted = kernel_traffic(op, [arg for arg in args if isinstance(arg, int)])
+    assert (counted.read, counted.written) == (stats.dram_read, stats.dram_written)
     return stats
 
 

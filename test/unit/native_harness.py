@@ -3,18 +3,18 @@
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-import llvmlite.binding as llvm
 import torch
 from torch import Tensor
 from xdsl.dialects.builtin import IndexType, i64
 from xdsl.ir import Attribute
 
+from lpu_mlir.interpreter.native.compile import Code, loader
 from lpu_mlir.interpreter.native.llvm import I64, PTR, Builder, Module, Value
 from lpu_mlir.interpreter.reference.scalar import DTYPES
 
 Emit = Callable[[Builder, Sequence[Value]], Value]
-Compiled = Callable[..., Tensor]
 
 
 @dataclass(frozen=True)
@@ -47,65 +47,48 @@ def _stored(element: Attribute) -> Attribute:
     return i64 if element == IndexType() else element
 
 
-def target_machine(triple: str = "", cpu: str = "") -> llvm.TargetMachine:
-    """Of this machine, unless a triple is given."""
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    features = ""
-    if not triple:
-        cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    return llvm.Target.from_triple(triple or llvm.get_default_triple()).create_target_machine(
-        cpu=cpu, features=features, opt=2, codemodel="small" if triple else "jitdefault"
-    )
-
-
-def optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    module = llvm.parse_assembly(text)
-    module.triple = machine.triple
-    module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=1)
-    # Code for one lane is to stay so.
-    options.loop_vectorization = options.slp_vectorization = False
-    passes = llvm.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(module, passes)
-    return module
-
-
 def module_text(functions: Sequence[Elementwise]) -> str:
     module = Module()
     bodies = [function.text(module) for function in functions]
     return "\n".join([*bodies, module.text()])
 
 
-def compiled(functions: Sequence[Elementwise]) -> dict[str, Compiled]:
-    """Machine code for each, as functions of tensors of any but equal sizes."""
-    machine = target_machine()
-    engine = llvm.create_mcjit_compiler(optimized(module_text(functions), machine), machine)
-    engine.finalize_object()
+@dataclass(frozen=True)
+class Compiled:
+    """Machine code as a function of tensors of any but equal sizes."""
 
-    def bind(function: Elementwise) -> Compiled:
-        kinds = [ctypes.c_void_p] * (len(function.operands) + 1)
+    function: Elementwise
+    code: Code  # which is there as long as somebody holds it
+
+    def __call__(self, *operands: Tensor) -> Tensor:
+        lanes, size = self.function.lanes, operands[0].numel()
+        out = torch.empty(-(-size // lanes) * lanes, dtype=DTYPES[self.function.result])
+        types = self.function.operands
+        inputs = [_padded(x, len(out), type) for x, type in zip(operands, types, strict=True)]
+        self.call(*inputs, out)()
+        return out[:size]
+
+    def call(self, *tensors: Tensor) -> Callable[[], None]:
+        """A call on contiguous operands and a result, of equal sizes that are multiples of the
+        lanes; the caller keeps them, and this."""
+        kinds = [ctypes.c_void_p] * len(tensors)
         entry = ctypes.CFUNCTYPE(None, *kinds, ctypes.c_int64)(
-            engine.get_function_address(function.name)
+            self.code.addresses[self.function.name]
         )
+        return partial(entry, *(x.data_ptr() for x in tensors), tensors[-1].numel())
 
-        def run(*operands: Tensor, keep: llvm.ExecutionEngine = engine) -> Tensor:
-            size = operands[0].numel()
-            total = -(-size // function.lanes) * function.lanes
-            inputs = [
-                _padded(x, total, t) for x, t in zip(operands, function.operands, strict=True)
-            ]
-            out = torch.empty(total, dtype=DTYPES[function.result])
-            entry(*(x.data_ptr() for x in inputs), out.data_ptr(), total)
-            return out[:size]
 
-        return run
-
-    return {function.name: bind(function) for function in functions}
+def compiled(functions: Sequence[Elementwise]) -> dict[str, Compiled]:
+    """Machine code for each, by name."""
+    code = loader().load(module_text(functions), [function.name for function in functions])
+    return {function.name: Compiled(function, code) for function in functions}
 
 
 def _padded(x: Tensor, total: int, type: Attribute) -> Tensor:
+    """Of ones at the end, if it does not have so many elements."""
     assert x.dtype == DTYPES[type]
+    if x.numel() == total and x.is_contiguous():
+        return x
     padded = torch.ones(total, dtype=x.dtype)
     padded[: x.numel()] = x.reshape(-1)
     return padded

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from xdsl.dialects import func
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from lpu_mlir.dialects import lpu_host
 from lpu_mlir.dialects.expr import Expr
@@ -19,11 +19,11 @@ from lpu_mlir.dialects.lpu import (
     HostCallOp,
     element_bytes,
     element_type,
-    extents,
     offset,
-    strides,
 )
 from lpu_mlir.dialects.lpu_kernel import KernelOp
+from lpu_mlir.runtime.describe.layout import layout_of
+from lpu_mlir.runtime.layout import Layout
 
 
 @dataclass(eq=False)
@@ -31,7 +31,7 @@ class Root:
     """Memory that gets its address anew for each call of the program: an argument, an arena, a
     buffer by itself, what a host call gave.  Steps `first` to `last` use it."""
 
-    type: Attribute
+    layout: Layout
     first: int = 0
     last: int = -1
 
@@ -57,23 +57,23 @@ class Object:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Elements of a type's layout, from byte `start` of an object on."""
+    """Elements of a layout, from byte `start` of an object on."""
 
     object: Object
     start: Expr
-    type: Attribute
+    layout: Layout
 
     def byte_range(self) -> tuple[int, int] | None:
         """The first byte and one past the last, from the object's start; None if not known."""
-        low = self.start.constant()
-        shape = [extent.constant() for extent in extents(self.type)]
-        steps = [stride.constant() for stride in strides(self.type)]
+        low, layout = self.start.constant(), self.layout
+        shape = [extent.constant() for extent in layout.shape]
+        steps = [stride.constant() for stride in layout.strides]
         if low is None or None in shape or None in steps:
             return None
         if 0 in shape:
             return low, low
         last = sum((n - 1) * s for n, s in zip(shape, steps, strict=True) if n and s)
-        return low, low + element_bytes(element_type(self.type)) * (last + 1)
+        return low, low + layout.dtype.itemsize * (last + 1)
 
     def may_overlap(self, other: Buffer) -> bool:
         if self.object is not other.object:
@@ -171,7 +171,8 @@ def aliases(flat: FlatProgram, kernel: KernelOp) -> set[tuple[int, int]]:
 
 def _whole(value: SSAValue) -> Buffer:
     """A buffer that is a root by itself."""
-    return Buffer(Object(Root(value.type), Expr.const(0)), Expr.const(0), value.type)
+    layout = layout_of(value.type)
+    return Buffer(Object(Root(layout), Expr.const(0)), Expr.const(0), layout)
 
 
 @dataclass
@@ -193,7 +194,7 @@ class _Flattener:
                     arenas[op.output] = self.arena(op, depth)
                 case lpu_host.CarveOp():
                     place = Object(arenas[op.arena].root, op.offset.data)
-                    buffers[op.output] = Buffer(place, Expr.const(0), op.output.type)
+                    buffers[op.output] = Buffer(place, Expr.const(0), layout_of(op.output.type))
                 case func.CallOp():
                     self.call(op, buffers, depth)
                 case func.ReturnOp():
@@ -217,7 +218,7 @@ class _Flattener:
         buffers.update(zip(op.results, returned, strict=True))
 
     def arena(self, op: lpu_host.ArenaOp, depth: int) -> Arena:
-        arena = Arena(Root(op.output.type), op.peak.data, depth)
+        arena = Arena(Root(layout_of(op.output.type)), op.peak.data, depth)
         self.arenas.append(arena)
         return arena
 
@@ -262,7 +263,7 @@ class _Flattener:
     def view(self, op: lpu_host.ViewOp, buffers: dict[SSAValue, Buffer]) -> None:
         source, type = buffers[op.source], op.output.type
         moved = (offset(type) - offset(op.source.type)) * element_bytes(element_type(type))
-        buffers[op.output] = Buffer(source.object, source.start + moved, type)
+        buffers[op.output] = Buffer(source.object, source.start + moved, layout_of(type))
 
     def finish(self) -> None:
         """Gives each arena to the run that alone uses it, if there is one."""

@@ -1,0 +1,65 @@
+"""Dtypes, extents and strides: of what programs take, make and return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lpu_mlir.dialects.expr import Expr, product
+from lpu_mlir.runtime.numbers import Symbols, numbers
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The layout that the program was compiled for: dtype, extents and strides."""
+
+    dtype: torch.dtype
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+
+    @property
+    def bytes(self) -> Expr:
+        """What the elements take, each counted once."""
+        return product(self.shape) * self.dtype.itemsize
+
+    def bound(self, values: Symbols) -> BoundLayout:
+        """The layout for these values of the symbols."""
+        return BoundLayout(self.dtype, numbers(self.shape)(values), numbers(self.strides)(values))
+
+
+@dataclass(frozen=True)
+class BoundLayout:
+    """A layout in numbers."""
+
+    dtype: torch.dtype
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def empty(self) -> Tensor:
+        return torch.empty_strided(self.sizes, self.strides, dtype=self.dtype)
+
+    def lay_out(self, tensor: Tensor) -> Tensor:
+        """The tensor in this layout: a copy if it is in another."""
+        return tensor if self.matches(tensor) else self.empty().copy_(tensor)
+
+    def matches(self, tensor: Tensor) -> bool:
+        """Whether a tensor is laid out so; strides of extents below 2 do not matter."""
+        if tensor.shape != self.sizes or tensor.dtype != self.dtype:
+            return False
+        pairs = zip(self.sizes, self.strides, tensor.stride(), strict=True)
+        return 0 in self.sizes or all(size < 2 or want == got for size, want, got in pairs)
+
+    def as_compiled(self, tensor: Tensor, position: int) -> Tensor:
+        """Argument `position` without lazy conjugation or negation; ValueError if it is laid out
+        otherwise."""
+        if tensor.is_neg() or tensor.is_conj():
+            return self.empty().copy_(tensor.resolve_conj().resolve_neg())
+        if not self.matches(tensor):
+            raise ValueError(
+                f"argument {position} is {tensor.dtype} {tuple(tensor.shape)} with strides "
+                f"{tensor.stride()}; the program was compiled for {self.dtype} {self.sizes} "
+                f"with strides {self.strides}"
+            )
+        return tensor
