@@ -14,8 +14,9 @@ from lpu_mlir.debug.parts import random_numbers_kept
 from lpu_mlir.dialects.lpu_kernel import KernelOp
 from lpu_mlir.interpreter.native.compile import loader
 from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, LaunchStats, Memory
+from lpu_mlir.runtime.describe.program import describe_program
 from lpu_mlir.runtime.kernels import LoadedKernel
-from lpu_mlir.runtime.native import Image, NativeProgram
+from lpu_mlir.runtime.native import NativeProgram
 from lpu_mlir.runtime.numbers import Symbols
 from lpu_mlir.runtime.program import Program
 from lpu_mlir.runtime.stats import RunStats
@@ -105,8 +106,8 @@ class ComparedProgram:
     """
 
     def __init__(self, module: ModuleOp, params: InterpreterParams, tolerance: float):
-        image, workers = Image.of(module), torch.get_num_threads()
-        natives = {text.native.name: LoadedKernel.load(text, loader()) for text in image.kernels}
+        described, workers = describe_program(module), torch.get_num_threads()
+        natives = {kernel.name: LoadedKernel.load(kernel, loader()) for kernel in described.kernels}
 
         def make(kernel: KernelOp) -> CompiledKernel | ComparedKernel:
             native = natives.get(kernel.sym_name.data)
@@ -114,8 +115,9 @@ class ComparedProgram:
                 return CompiledKernel(kernel)
             return ComparedKernel(kernel, native, tolerance, workers)
 
-        self.interpreted, self.native = Program(module, params, make), NativeProgram(image)
-        self.returned, self.frozen, self.kept = image.returned, image.frozen, self.native.kept
+        self.interpreted, self.native = Program(module, params, make), NativeProgram(described)
+        self.returned, self.frozen = described.returned, described.frozen
+        self.kept = described.kept
         self.empty = self.native.empty
 
     def execute(

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lpu_mlir.frontend.importer import TensorInput
+from lpu_mlir.frontend.interface import TensorInput
 from lpu_mlir.runtime.frozen import Frozen
+from lpu_mlir.runtime.layout import BoundLayout
 from lpu_mlir.runtime.numbers import Bounded, Symbols
-from lpu_mlir.runtime.signature import BoundLayout, Signature
+from lpu_mlir.runtime.signature import Signature
 from lpu_mlir.runtime.stats import Runnable, RunStats
 
 MOST_BINDINGS = 64
@@ -49,7 +50,7 @@ class Executable:
 
     def _bind(self, key: tuple[int, ...]) -> BoundSignature:
         signature = self.signature
-        values = dict(zip([name for name, _ in signature.bindings], key, strict=True))
+        values = dict(zip([b.symbol for b in signature.bindings], key, strict=True))
         return BoundSignature(
             [layout.bound(values) for layout in signature.arguments],
             [signature.results[i].bound(values) for i in self._made],

@@ -19,7 +19,8 @@ from lpu_mlir.compile import compile_fx
 from lpu_mlir.interpreter.native.pool import pool
 from lpu_mlir.options import Options
 from lpu_mlir.reproducer import CompileError
-from lpu_mlir.runtime import kernels, native
+from lpu_mlir.runtime import native
+from lpu_mlir.runtime.describe import kernels
 from lpu_mlir.runtime.executable import Executable
 
 NATIVE = {"interpreter": "native"}

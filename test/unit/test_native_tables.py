@@ -16,9 +16,11 @@ from lpu_mlir.interpreter.native.compile import loader
 from lpu_mlir.interpreter.native.kernel import NativeKernel
 from lpu_mlir.interpreter.native.machine import Machine
 from lpu_mlir.pipeline import make_context
-from lpu_mlir.runtime.flat import Run, aliases, flatten
-from lpu_mlir.runtime.kernels import KernelText, LoadedKernel
-from lpu_mlir.runtime.native import Image, NativeProgram
+from lpu_mlir.runtime.describe.flat import Run, aliases, flatten
+from lpu_mlir.runtime.describe.kernels import compile_kernel
+from lpu_mlir.runtime.describe.program import describe_program
+from lpu_mlir.runtime.kernels import LoadedKernel
+from lpu_mlir.runtime.native import NativeProgram
 from lpu_mlir.runtime.stats import RunStats
 
 # A kernel that says what it is told: its last argument gets its first 12 slots.
@@ -44,7 +46,7 @@ def dump(kernel: KernelOp, machine: Machine, shared: Any, workers: int) -> Nativ
 
 
 def run(text: str, *tensors: Tensor, destinations: int = 1, **symbols: int) -> RunStats:
-    program, stats = NativeProgram(Image.of(module(text), dump)), RunStats()
+    program, stats = NativeProgram(describe_program(module(text), dump)), RunStats()
     count = len(tensors) - destinations
     program.execute(tensors[:count], tensors[count:], symbols, stats)
     return stats
@@ -100,7 +102,7 @@ func.func @main(
 
 
 def test_what_symbols_determine_is_told_anew_for_their_values():
-    program = NativeProgram(Image.of(module(DYNAMIC), dump))
+    program = NativeProgram(describe_program(module(DYNAMIC), dump))
     for s0, s1, s2 in [(5, 4, 5), (2, 3, 9), *((n, 2, n) for n in range(1, 100)), (5, 4, 5)]:
         x, y = torch.zeros(s1, s2)[:, :s0].t(), torch.zeros(2 * s0, 3)
         out = torch.zeros(12, dtype=torch.int64)
@@ -159,9 +161,9 @@ def test_intermediates_that_do_not_fit_are_an_error():
 def test_strides_that_a_kernel_cannot_see_are_refused():
     wrong = STATIC.replace("[12, 1], 6>", "[11, 1], 6>")
     with pytest.raises(ValueError, match="@k takes strides"):
-        NativeProgram(Image.of(module(wrong), dump))
+        describe_program(module(wrong), dump)
     late = DYNAMIC.replace("[2 * s0, 3], [3, 1]", "[2 * s0, 3], [s1, 1]")
-    program = NativeProgram(Image.of(module(late), dump))
+    program = NativeProgram(describe_program(module(late), dump))
     out = torch.zeros(12, dtype=torch.int64)
     x, y = torch.zeros(3, 2).t(), torch.zeros(4, 3)
     program.execute([x, y], [out], {"s0": 2, "s1": 3, "s2": 2}, None)
@@ -253,7 +255,8 @@ def test_runs_end_where_pytorch_is_needed():
 
 def test_a_launch_on_tensors():
     [kernel] = [op for op in module(DYNAMIC).ops if isinstance(op, KernelOp)]
-    loaded = LoadedKernel.load(KernelText.of(kernel, dump(kernel, None, None, 1)), loader())
+    native = dump(kernel, loader().machine, set(), 1)
+    loaded = LoadedKernel.load(compile_kernel(kernel, native, loader()), loader())
     x, y, out = torch.zeros(5, 6).t(), torch.zeros(4, 3), torch.zeros(12, dtype=torch.int64)
     loaded.launch([x, y, out, 9], 1)
     expected = [x.data_ptr(), 6, 5, 6, y.data_ptr(), 4, out.data_ptr(), 9]
