@@ -27,10 +27,11 @@ from lpu_mlir.options import Options
 from lpu_mlir.pipeline import PipelineError, run_stages, stages
 from lpu_mlir.report import Fallback, begin_graph
 from lpu_mlir.reproducer import CompileError, write_reproducer
+from lpu_mlir.runtime.describe.program import describe_program
+from lpu_mlir.runtime.describe.signature import describe_signature
 from lpu_mlir.runtime.executable import Executable
-from lpu_mlir.runtime.native import Image, NativeProgram
+from lpu_mlir.runtime.native import NativeProgram
 from lpu_mlir.runtime.program import Program
-from lpu_mlir.runtime.signature import Signature
 from lpu_mlir.runtime.stats import Runnable
 
 LOG = logger("graph")
@@ -61,7 +62,7 @@ def compile_fx(
         graph = importing()
         record.staged("import", graph.module, perf_counter() - start)
         record.imported(*count_operators(gm, graph.module))
-        signature = Signature(graph)
+        signature = describe_signature(graph)
         todo = stages(target)
         try:
             run_stages(graph.module, todo, verify=options.verify, observe=record.staged)
@@ -80,7 +81,7 @@ def make_program(module: ModuleOp, options: Options) -> Runnable:
     """What runs a lowered module; CompileError if a kernel has no native form."""
     if options.interpreter == "native":
         try:
-            return NativeProgram(Image.of(module))
+            return NativeProgram(describe_program(module))
         except NotImplementedError as error:
             raise CompileError(f"lpu_mlir: no machine code for {error}") from error
     sram_bytes = get_target(options.target).sram_bytes
