@@ -33,10 +33,11 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 class Options:
     """Options of one compilation; ValueError or TypeError for a value that is not allowed."""
 
-    interpreter: str = "reference"
-    """What runs the kernels. "reference" executes them tile by tile and checks every access;
-    "compare" does so, too, runs each graph in eager PyTorch beside it, and raises
-    `lpu_mlir.MismatchError` where they differ."""
+    interpreter: str = "native"
+    """What runs the kernels. "native" compiles them to machine code; "reference" executes them tile
+    by tile, checks every access and counts every byte; "compare" does both, kernel by kernel, runs
+    each graph in eager PyTorch beside them, and raises `lpu_mlir.MismatchError` where they
+    differ."""
 
     fallback: str = "host"
     """What becomes of an operator without a native form: "host" runs it in eager PyTorch, "error"

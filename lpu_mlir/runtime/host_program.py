@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.runtime.host_call import Operator
 from lpu_mlir.runtime.layout import Layout
+from lpu_mlir.runtime.traffic import Move
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -52,6 +53,8 @@ class Kernel:
     """What is fixed of memrefs, in order; None for an index."""
     worker_bytes: int
     """Another worker is worth it for so many bytes of the kernel's buffers."""
+    moves: tuple[Move, ...]
+    """What it moves between DRAM and cores."""
 
 
 # --- steps --------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -40,6 +41,19 @@ class LoadedKernel:
     def scratch(self) -> int:
         """Bytes for each worker."""
         return self.kernel.scratch
+
+    @cached_property
+    def index_slots(self) -> Sequence[int]:
+        """Which of its slots hold indices."""
+        found: list[int] = []
+        slot = 0
+        for fixed in self.kernel.arguments:
+            if fixed is None:
+                found.append(slot)
+                slot += 1
+            else:
+                slot += 1 + fixed.sizes.count(None) + (fixed.strides or ()).count(None)
+        return found
 
     def failure(self, check: int) -> Exception:
         """The exception of a failed check."""
