@@ -20,7 +20,7 @@ from lpu_mlir.debug.inputs import save
 from lpu_mlir.debug.parts import Part, copy_inputs, is_getitem, run_eager, written_inputs
 from lpu_mlir.options import Options
 from lpu_mlir.report import Report, plural
-from lpu_mlir.runtime.signature import Signature
+from lpu_mlir.runtime.describe.signature import describe_signature
 from lpu_mlir.tools import lpu_run
 
 SCRIPT = '''\
@@ -190,7 +190,7 @@ def _write_module(
     save(directory / "expected.npz", expected)
     path = directory / "repro.mlir"
     path.write_text(text)
-    signature = Signature(lpu_run.parse(path))
+    signature = describe_signature(lpu_run.parse(path))
     values = signature.bind([part.inputs[position] for position in tensors])
     arguments = [
         *(["--inputs %S/inputs.npz"] if not seeded else []),

@@ -5,9 +5,7 @@ Nothing here is pickled: the attributes print, parse and compare like any other.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -27,6 +25,7 @@ from xdsl.ir import Attribute, SSAValue
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import ExprAttr, OperandAttr, TorchAttr, i1, i64
 from lpu_mlir.frontend.builder import FloatScalar, as_value
+from lpu_mlir.frontend.calls import Comparison, Item, Operand, evaluate_all
 
 ITEM, COMPLEX = "item", "complex"
 """Keys of the dictionaries that stand for the number in a 0-d operand and for a complex number."""
@@ -40,15 +39,6 @@ RELATIONS: Mapping[str, str] = {
     "GreaterThan": "ge",
 }
 """SymPy class name -> key of the dictionary that stands for a comparison of two expressions."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A condition on extents: `kind` is a name of the module `operator`."""
-
-    kind: str
-    lhs: Expr
-    rhs: Expr
 
 
 def encode_arguments(
@@ -104,51 +94,51 @@ def _encode(value: Any, operands: list[SSAValue]) -> Attribute:
             raise TypeError(f"a {type(value).__name__} cannot be an argument of a host call")
 
 
+def plain_arguments(arguments: Mapping[str, Attribute]) -> dict[str, Any]:
+    """The arguments of a host call as plain data, see `calls.py`."""
+    return {name: _plain(attr) for name, attr in arguments.items()}
+
+
 def decode_arguments(
     arguments: Mapping[str, Attribute],
     operands: Sequence[torch.Tensor],
     symbols: Mapping[str, int],
 ) -> tuple[list[Any], dict[str, Any]]:
     """(args, kwargs) for the operator, from the attributes, operands and values of the symbols."""
-    values = {name: _decode(attr, operands, symbols) for name, attr in arguments.items()}
-    count = sum(name.isdigit() for name in values)
-    positional = [values[str(i)] for i in range(count)]
-    return positional, {name: v for name, v in values.items() if not name.isdigit()}
+    return evaluate_all(plain_arguments(arguments), operands, symbols)
 
 
-def _decode(attr: Attribute, operands: Sequence[torch.Tensor], symbols: Mapping[str, int]) -> Any:
+def _plain(attr: Attribute) -> Any:
     match attr:
         case UnitAttr():
             return None
         case OperandAttr():
-            return operands[attr.data]
-        case ExprAttr():
-            return attr.data.evaluate(symbols)
+            return Operand(attr.data)
+        case ExprAttr() | StringAttr():
+            return attr.data
         case IntegerAttr():
             return bool(attr.value.data) if attr.type == i1 else attr.value.data
         case FloatAttr():
             return attr.value.data
-        case StringAttr():
-            return attr.data
         case TorchAttr():
             return _torch_constant(attr.data)
         case ArrayAttr():
-            return [_decode(item, operands, symbols) for item in attr.data]
+            return tuple(map(_plain, attr.data))
         case DictionaryAttr():
             [(key, inner)] = attr.data.items()
-            return _DECODE_DICTIONARY[key](_decode(inner, operands, symbols))
+            return _PLAIN_DICTIONARY[key](_plain(inner))
         case _:
             raise TypeError(f"{attr} is no argument of a host call")
 
 
-def _compare(kind: str, sides: Sequence[int]) -> bool:
-    return getattr(operator, kind)(*sides)
+def _comparison(kind: str, sides: Sequence[Expr]) -> Comparison:
+    return Comparison(kind, *sides)
 
 
-_DECODE_DICTIONARY: Mapping[str, Callable[[Any], Any]] = {
-    ITEM: lambda tensor: tensor.item(),
+_PLAIN_DICTIONARY: Mapping[str, Callable[[Any], Any]] = {
+    ITEM: Item,
     COMPLEX: lambda parts: complex(*parts),
-    **{kind: partial(_compare, kind) for kind in RELATIONS.values()},
+    **{kind: partial(_comparison, kind) for kind in RELATIONS.values()},
 }
 
 

@@ -41,9 +41,17 @@ from lpu_mlir.dialects.lpu import (
 )
 from lpu_mlir.dialects.lpu_graph import WriteBackOp
 from lpu_mlir.frontend import frozen, symfloat, views
-from lpu_mlir.frontend.arguments import RELATIONS, Comparison, encode_arguments
+from lpu_mlir.frontend.arguments import RELATIONS, encode_arguments
 from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, dtype_of
+from lpu_mlir.frontend.calls import Comparison
 from lpu_mlir.frontend.errors import WAY_OUT, NotNative, Unsupported
+from lpu_mlir.frontend.interface import (
+    ExtentInput,
+    FloatInput,
+    IgnoredInput,
+    Input,
+    TensorInput,
+)
 from lpu_mlir.frontend.nodes import (
     all_native,
     is_token,
@@ -82,40 +90,6 @@ STORAGE = "lpu.storage"
 ORDERS = "lpu.orders"
 """Attribute of a host call that draws random numbers, which it does in the order of memory: for
 each operand its dims as eager has them there, from the outermost to the innermost."""
-
-
-@dataclass(frozen=True)
-class TensorInput:
-    """A tensor placeholder: argument number `argument` of the function.
-
-    `longer` if what comes at run time may be longer: AOTAutograd passes the whole storage that
-    inputs share, but traces with as much of it as the views need.
-    """
-
-    argument: int
-    longer: bool = False
-
-
-@dataclass(frozen=True)
-class ExtentInput:
-    """An integer placeholder: its run-time value is that of `value`, a symbol or a constant."""
-
-    value: Expr
-
-
-@dataclass(frozen=True)
-class FloatInput:
-    """A float placeholder: argument number `argument`, as a 0-d f64 tensor."""
-
-    argument: int
-
-
-@dataclass(frozen=True)
-class IgnoredInput:
-    """A placeholder that the program does not read."""
-
-
-Input = TensorInput | ExtentInput | FloatInput | IgnoredInput
 
 
 @dataclass(frozen=True)

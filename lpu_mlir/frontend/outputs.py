@@ -45,8 +45,8 @@ from xdsl.ir import Attribute, SSAValue
 from lpu_mlir.dialects.expr import Expr, Range, contiguous_strides, nesting
 from lpu_mlir.dialects.lpu import ExprAttr, ShapeAttr, i64
 from lpu_mlir.frontend import views
-from lpu_mlir.frontend.arguments import Comparison
 from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, dtype_of
+from lpu_mlir.frontend.calls import Comparison
 
 aten = torch.ops.aten
 OUTPUTS = "lpu.outputs"

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lpu_mlir.frontend.importer import TensorInput
+from lpu_mlir.frontend.interface import TensorInput
 from lpu_mlir.runtime.frozen import Frozen
+from lpu_mlir.runtime.layout import BoundLayout
 from lpu_mlir.runtime.numbers import Bounded, Symbols
-from lpu_mlir.runtime.signature import BoundLayout, Signature
+from lpu_mlir.runtime.signature import Signature
 from lpu_mlir.runtime.stats import Runnable, RunStats
 
 MOST_BINDINGS = 64
@@ -49,7 +50,7 @@ class Executable:
 
     def _bind(self, key: tuple[int, ...]) -> BoundSignature:
         signature = self.signature
-        values = dict(zip([name for name, _ in signature.bindings], key, strict=True))
+        values = dict(zip([b.symbol for b in signature.bindings], key, strict=True))
         return BoundSignature(
             [layout.bound(values) for layout in signature.arguments],
             [signature.results[i].bound(values) for i in self._made],
@@ -67,7 +68,7 @@ class Executable:
         results = self._run(arguments, bound, symbols, stats)
         if listener is not None and stats is not None:
             listener(stats)
-        originals = self._originals(given, arguments)
+        originals = self._originals(given, arguments) if signature.returns_inputs else arguments
         return [output(originals, results, symbols) for output in signature.outputs]
 
     def _run(
@@ -79,12 +80,14 @@ class Executable:
     ) -> list[Tensor]:
         """All results in order: destinations made here, and what the program returns."""
         program = self.program
-        kept, freeze = self.frozen.values(arguments)
-        if stats is not None:
-            stats.freeze, stats.kept_bytes = freeze, self.frozen.kept_bytes
+        if program.frozen:
+            kept, freeze = self.frozen.values(arguments)
+            arguments = [*arguments, *kept]
+            if stats is not None:
+                stats.freeze, stats.kept_bytes = freeze, self.frozen.kept_bytes
         empty = program.empty
         made = [empty(to.sizes, to.strides, to.dtype) for to in bound.destinations]
-        returned = program.execute([*arguments, *kept], made, symbols, stats)
+        returned = program.execute(arguments, made, symbols, stats)
         if not returned:
             return made
         results = dict(zip(self._made, made, strict=True))

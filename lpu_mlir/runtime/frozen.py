@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from lpu_mlir.dialects.lpu import FREEZE
+from lpu_mlir.runtime.host_program import FREEZE
 from lpu_mlir.runtime.stats import Runnable, RunStats
 
 Stamp: TypeAlias = tuple[int, int, int]
@@ -80,6 +80,7 @@ class Frozen:
             return values, stats
 
     def _compute(self, taken: Sequence[Tensor]) -> tuple[list[Tensor], RunStats]:
-        values, stats = [layout.bound({}).empty() for layout in self.program.kept], RunStats()
+        values = [layout.bound({}).empty() for layout in self.program.kept]
+        stats = RunStats()
         self.program.execute(taken, values, {}, stats, FREEZE)
         return values, stats

@@ -1,4 +1,4 @@
-"""How tensors lie in memory: over symbols, and in numbers."""
+"""Dtypes, extents and strides: of what programs take, make and return."""
 
 from __future__ import annotations
 
@@ -6,31 +6,18 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Attribute
-from xdsl.utils.hints import isa
 
-from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
-from lpu_mlir.dialects.lpu import element_type, extents, strides
-from lpu_mlir.frontend.types import DTYPES
+from lpu_mlir.dialects.expr import Expr, product
 from lpu_mlir.runtime.numbers import Symbols, numbers
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Dtype, extents and strides."""
+    """The layout that the program was compiled for: dtype, extents and strides."""
 
     dtype: torch.dtype
     shape: tuple[Expr, ...]
     strides: tuple[Expr, ...]
-
-    @staticmethod
-    def of(type: Attribute, steps: tuple[Expr, ...] | None = None) -> Layout:
-        """The layout of a tensor or memref type; `steps` are other strides than it has."""
-        shape, dtype = extents(type), DTYPES[element_type(type)]
-        if steps is None:
-            steps = strides(type) if isa(type, MemRefType[Attribute]) else contiguous_strides(shape)
-        return Layout(dtype, shape, steps)
 
     @property
     def bytes(self) -> Expr:

@@ -1,4 +1,4 @@
-"""A lowered module as machine code: runs of launches are native calls, with tables made before."""
+"""Programs as machine code: runs of launches are native calls, with tables made before."""
 
 from __future__ import annotations
 
@@ -7,37 +7,32 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
 
-from lpu_mlir.dialects.lpu import FREEZE, FROZEN
-from lpu_mlir.dialects.lpu_kernel import KernelOp
-from lpu_mlir.interpreter.native.compile import host, loader
+from lpu_mlir.interpreter.native.compile import loader
 from lpu_mlir.interpreter.native.pool import as_bases, pool
 from lpu_mlir.logs import logger
 from lpu_mlir.runtime.buffers import SHARED
-from lpu_mlir.runtime.flat import (
-    Buffer,
+from lpu_mlir.runtime.host_program import (
+    MAIN,
+    Access,
     Copy,
-    FlatProgram,
+    Forget,
     HostCall,
-    Run,
-    aliases,
-    flatten,
+    HostFunction,
+    HostProgram,
+    Launches,
+    MakeArena,
+    MakeBuffer,
 )
-from lpu_mlir.runtime.host_call import make_host_call
-from lpu_mlir.runtime.kernels import Emit, KernelText, LoadedKernel, emit
-from lpu_mlir.runtime.layout import Layout
+from lpu_mlir.runtime.kernels import LoadedKernel
 from lpu_mlir.runtime.numbers import Symbols, number, numbers
 from lpu_mlir.runtime.profile import is_profiling, profiled
-from lpu_mlir.runtime.program import positions
 from lpu_mlir.runtime.stats import KernelUse, RunStats
 from lpu_mlir.runtime.tables import Bound, RunTable
-from lpu_mlir.transforms.bufferize import RETURNED
 
 KERNELS, HOST = logger("kernels"), logger("host")
 
@@ -59,23 +54,15 @@ Step: TypeAlias = Callable[[Call], None]
 
 
 class Function:
-    """A function, with all that it calls, as steps over numbered roots, the arguments first."""
+    """A function, with all that it calls, as closures."""
 
-    def __init__(self, flat: FlatProgram, kernels: Mapping[str, LoadedKernel]):
-        made = [root for s in flat.steps if isinstance(s, HostCall) for root in s.results]
-        arenas = [arena.root for arena in flat.arenas]
-        roots = [*flat.arguments, *arenas, *flat.owned, *made]
-        self.numbers = {root: n for n, root in enumerate(roots)}
-        self.others = len(roots) - len(flat.arguments)
+    def __init__(self, described: HostFunction, kernels: Mapping[str, LoadedKernel]):
+        self.kernels, self.others = kernels, described.others
         self.buffers = SHARED.get()
-        self.uses = Counter(launch.kernel for launch in flat.launches())
-        self.steps: list[Step] = []
-        for number_, step in enumerate(flat.steps):
-            self.steps += self._allocations(flat, number_)
-            self.steps.append(self._step(step, kernels))
-            if gone := [self.numbers[r] for r in roots[len(flat.arguments) :] if r.last == number_]:
-                self.steps.append(_forget(gone))
-        self.returned = [self.reader(buffer) for buffer in flat.returned]
+        runs = [step for step in described.steps if isinstance(step, Launches)]
+        self.uses = Counter(name for run in runs for name in run.kernels)
+        self.steps = [_STEPS[type(step)](self, step) for step in described.steps]
+        self.returned = [self.reader(access) for access in described.returned]
 
     def __call__(
         self, tensors: Sequence[Tensor], symbols: Symbols, stats: RunStats | None
@@ -89,18 +76,9 @@ class Function:
         return [read(call) for read in self.returned]
 
     # --- steps ---
-    def _allocations(self, flat: FlatProgram, step: int) -> list[Step]:
-        """What makes the memory that a step is the first to use."""
-        found: list[Step] = []
-        for arena in flat.arenas:
-            if arena.root.first == step:
-                found.append(self._arena(self.numbers[arena.root], number(arena.size)))
-        for root in flat.owned:
-            if root.first == step:
-                found.append(self._owned(self.numbers[root], root.layout))
-        return found
+    def make_arena(self, arena: MakeArena) -> Step:
+        root, size = arena.root, number(arena.size)
 
-    def _arena(self, root: int, size: Callable[[Symbols], int]) -> Step:
         def step(call: Call) -> None:
             bytes = size(call.symbols)
             call.set(root, self.buffers.empty((bytes,), (1,), torch.uint8))
@@ -110,8 +88,9 @@ class Function:
 
         return step
 
-    def _owned(self, root: int, layout: Layout) -> Step:
-        sizes, steps, dtype = numbers(layout.shape), numbers(layout.strides), layout.dtype
+    def make_buffer(self, buffer: MakeBuffer) -> Step:
+        root, dtype = buffer.root, buffer.layout.dtype
+        sizes, steps = numbers(buffer.layout.shape), numbers(buffer.layout.strides)
 
         def step(call: Call) -> None:
             symbols = call.symbols
@@ -119,17 +98,15 @@ class Function:
 
         return step
 
-    def _step(self, step: Run | HostCall | Copy, kernels: Mapping[str, LoadedKernel]) -> Step:
-        match step:
-            case Run():
-                return self._run(RunTable(step, kernels))
-            case HostCall():
-                return self._host_call(step)
-            case Copy():
-                return self._copy(step)
+    def forget(self, forget: Forget) -> Step:
+        def step(call: Call) -> None:
+            for root in forget.roots:
+                call.tensors[root] = None
 
-    def _run(self, table: RunTable) -> Step:
-        roots = [self.numbers[root] for root in table.roots]
+        return step
+
+    def launches(self, run: Launches) -> Step:
+        table, roots = RunTable(run, self.kernels), run.roots
         workers, threads = pool(), torch.get_num_threads
 
         def step(call: Call) -> None:
@@ -148,23 +125,22 @@ class Function:
 
         return step
 
-    def _host_call(self, host_call: HostCall) -> Step:
-        call_operator, name = make_host_call(host_call.op), host_call.op.overload.data
-        operands = [self.reader(buffer) for buffer in host_call.operands]
-        results = [self.numbers[root] for root in host_call.results]
+    def host_call(self, host_call: HostCall) -> Step:
+        run, name = host_call.operator.maker(), host_call.operator.overload
+        operands, results = list(map(self.reader, host_call.operands)), host_call.results
 
         def step(call: Call) -> None:
             HOST.debug(name)
             with torch.no_grad():
                 given = [read(call) for read in operands]
                 with profiled(f"lpu_mlir::host::{name}", inside=True):
-                    made = call_operator(given, call.symbols)
+                    made = run(given, call.symbols)
             for root, tensor in zip(results, made, strict=True):
                 call.set(root, tensor)
 
         return step
 
-    def _copy(self, copy: Copy) -> Step:
+    def copy(self, copy: Copy) -> Step:
         source, target = self.reader(copy.source), self.reader(copy.target)
 
         def step(call: Call) -> None:
@@ -174,17 +150,15 @@ class Function:
         return step
 
     # --- tensors ---
-    def reader(self, buffer: Buffer) -> Callable[[Call], Tensor]:
-        """What gives a buffer as a tensor."""
-        root, layout = buffer.object.root, buffer.layout
-        position, start = self.numbers[root], buffer.object.offset + buffer.start
-        if start == 0 and layout == root.layout:
-            return lambda call: _present(call.tensors[position])
-        dtype, begin = layout.dtype, number(start)
-        sizes, steps = numbers(layout.shape), numbers(layout.strides)
+    def reader(self, access: Access) -> Callable[[Call], Tensor]:
+        """What gives elements of a root as a tensor."""
+        root, layout, begin = access.root, access.layout, number(access.start)
+        if layout is None:
+            return lambda call: _present(call.tensors[root])
+        dtype, sizes, steps = layout.dtype, numbers(layout.shape), numbers(layout.strides)
 
         def read(call: Call) -> Tensor:
-            base, symbols = _present(call.tensors[position]), call.symbols
+            base, symbols = _present(call.tensors[root]), call.symbols
             shape = sizes(symbols)
             if base.numel() == 0 or 0 in shape:  # it may start outside the storage
                 return base.new_empty(shape, dtype=dtype)
@@ -195,6 +169,17 @@ class Function:
             )
 
         return read
+
+
+_STEPS: Mapping[type[Any], Callable[[Function, Any], Step]] = {
+    MakeArena: Function.make_arena,
+    MakeBuffer: Function.make_buffer,
+    Forget: Function.forget,
+    Launches: Function.launches,
+    HostCall: Function.host_call,
+    Copy: Function.copy,
+}
+"""Step of the host program -> what makes the closure that does it."""
 
 
 def one_by_one(bound: Bound, given: Sequence[int]) -> None:
@@ -215,59 +200,16 @@ def _present(tensor: Tensor | None) -> Tensor:
     return tensor
 
 
-def _forget(roots: Sequence[int]) -> Step:
-    """Lets go of memory that is not used any more."""
-
-    def step(call: Call) -> None:
-        for root in roots:
-            call.tensors[root] = None
-
-    return step
-
-
-@dataclass
-class Image:
-    """A lowered module as plain data: what can be kept, and made a program anywhere."""
-
-    kernels: list[KernelText]
-    functions: dict[str, FlatProgram]
-    """@main, and @freeze if there is one."""
-    returned: tuple[int, ...]
-    frozen: tuple[int, ...]
-
-    @staticmethod
-    def of(module: ModuleOp, emit: Emit = emit) -> Image:
-        """Raises NotImplementedError, which names the kernel, for what has no translation."""
-        functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
-        entries = {name: functions[name] for name in ("main", FREEZE) if name in functions}
-        flats = {name: flatten(op, functions) for name, op in entries.items()}
-        frozen = positions(entries[FREEZE], FROZEN) if FREEZE in entries else ()
-        texts = translate(module, list(flats.values()), emit)
-        return Image(texts, flats, positions(entries["main"], RETURNED), frozen)
-
-
-def translate(module: ModuleOp, flats: Sequence[FlatProgram], emit: Emit) -> list[KernelText]:
-    """The kernels that are launched, as LLVM text."""
-    launched = {launch.kernel for flat in flats for launch in flat.launches()}
-    machine, workers, found = host(), torch.get_num_threads(), list[KernelText]()
-    for op in module.ops:
-        if isinstance(op, KernelOp) and op.sym_name.data in launched:
-            shared = set[tuple[int, int]]().union(*(aliases(flat, op) for flat in flats))
-            found.append(KernelText.of(op, emit(op, machine, shared, workers)))
-    return found
-
-
 class NativeProgram:
-    """A module as machine code; see `Runnable`."""
+    """A program with its kernels loaded; see `Runnable`."""
 
-    def __init__(self, image: Image):
-        loaded = [LoadedKernel.load(text, loader()) for text in image.kernels]
-        kernels = {kernel.name: kernel for kernel in loaded}
-        self.functions = {name: Function(f, kernels) for name, f in image.functions.items()}
-        self.returned, self.frozen, self.kept = image.returned, image.frozen, list[Layout]()
-        if FREEZE in image.functions:
-            results = image.functions[FREEZE].arguments[len(self.frozen) :]
-            self.kept = [root.layout for root in results]
+    def __init__(self, described: HostProgram):
+        self.described = described
+        self.returned, self.frozen = described.returned, described.frozen
+        self.kept = described.kept
+        loaded = {kernel.name: LoadedKernel.load(kernel, loader()) for kernel in described.kernels}
+        functions = described.functions.items()
+        self.functions = {name: Function(function, loaded) for name, function in functions}
         self.buffers = SHARED.get()
 
     def empty(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -279,7 +221,7 @@ class NativeProgram:
         destinations: Sequence[Tensor],
         symbols: Symbols,
         stats: RunStats | None,
-        entry: str = "main",
+        entry: str = MAIN,
     ) -> list[Tensor]:
         """Runs @main, or @freeze; says in `stats` what it did.
 

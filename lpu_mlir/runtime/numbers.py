@@ -34,33 +34,19 @@ def numbers(exprs: Sequence[Expr]) -> Callable[[Symbols], tuple[int, ...]]:
     return lambda symbols: tuple(expr.evaluate(symbols) for expr in exprs)
 
 
-class Numbers:
-    """Expressions by number, each once, and all their values at once."""
+def evaluator(exprs: Sequence[Expr]) -> Callable[[Symbols], NDArray[np.int64]]:
+    """What gives the values of all expressions in an array."""
+    known = np.array([expr.constant() or 0 for expr in exprs], np.int64)
+    unknown = [(n, expr) for n, expr in enumerate(exprs) if expr.names()]
+    places = [n for n, _ in unknown]
 
-    def __init__(self) -> None:
-        self._places: dict[Expr, int] = {}
+    def evaluate(symbols: Symbols) -> NDArray[np.int64]:
+        values = known.copy()
+        if places:
+            values[places] = [expr.evaluate(symbols) for _, expr in unknown]
+        return values
 
-    def place(self, expr: Expr) -> int:
-        """The number of an expression."""
-        return self._places.setdefault(expr, len(self._places))
-
-    def names(self) -> list[str]:
-        """The symbols that the values depend on, sorted."""
-        return sorted({name for expr in self._places for name in expr.names()})
-
-    def evaluator(self) -> Callable[[Symbols], NDArray[np.int64]]:
-        """What gives all values, in order; no expression may be added later."""
-        known = np.array([expr.constant() or 0 for expr in self._places], np.int64)
-        unknown = [(n, expr) for expr, n in self._places.items() if expr.names()]
-        places = [n for n, _ in unknown]
-
-        def evaluate(symbols: Symbols) -> NDArray[np.int64]:
-            values = known.copy()
-            if places:
-                values[places] = [expr.evaluate(symbols) for _, expr in unknown]
-            return values
-
-        return evaluate
+    return evaluate
 
 
 class Bounded(Generic[Key, Value]):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -24,7 +24,6 @@ from lpu_mlir.dialects.lpu import (
     FREEZE,
     FROZEN,
     HostCallOp,
-    IntsAttr,
     element_bytes,
     element_type,
     extents,
@@ -32,10 +31,12 @@ from lpu_mlir.dialects.lpu import (
     strides,
 )
 from lpu_mlir.dialects.lpu_kernel import KernelOp
-from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, Memory
+from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, LaunchStats, Memory
 from lpu_mlir.interpreter.reference.scalar import DTYPES
 from lpu_mlir.logs import logger
-from lpu_mlir.runtime.host_call import make_host_call
+from lpu_mlir.runtime.describe.host_call import describe_host_call
+from lpu_mlir.runtime.describe.layout import layout_of
+from lpu_mlir.runtime.describe.program import positions
 from lpu_mlir.runtime.layout import Layout
 from lpu_mlir.runtime.numbers import Symbols, number, numbers
 from lpu_mlir.runtime.profile import profiled
@@ -83,21 +84,34 @@ class Function:
         return [frame.values[slot] for slot in self.returned]
 
 
+class Launchable(Protocol):
+    """A kernel that can be launched as `CompiledKernel` can."""
+
+    name: str
+
+    def launch(
+        self, args: Sequence[Tensor | int], memory: Memory, params: InterpreterParams
+    ) -> LaunchStats: ...
+
+
 class Program:
     """All functions of a module that has been lowered to kernels, which are interpreted: a
     `Runnable`.
     """
 
-    def __init__(self, module: ModuleOp, params: InterpreterParams):
+    def __init__(
+        self,
+        module: ModuleOp,
+        params: InterpreterParams,
+        make_kernel: Callable[[KernelOp], Launchable] = CompiledKernel,
+    ):
         self.params = params
         ops = list(module.ops)
-        self.kernels = {
-            op.sym_name.data: CompiledKernel(op) for op in ops if isinstance(op, KernelOp)
-        }
+        self.kernels = {op.sym_name.data: make_kernel(op) for op in ops if isinstance(op, KernelOp)}
         self.functions: dict[str, Function] = {}
         self.returned: tuple[int, ...] = ()
         self.frozen: tuple[int, ...] = ()
-        self.kept: list[Layout] = []
+        self.kept: tuple[Layout, ...] = ()
         for op in ops:
             if isinstance(op, func.FuncOp):
                 name = op.sym_name.data
@@ -106,8 +120,8 @@ class Program:
                     self.returned = positions(op, RETURNED)
                 elif name == FREEZE:
                     self.frozen = positions(op, FROZEN)
-                    results = op.function_type.inputs.data[len(self.frozen) :]
-                    self.kept = [Layout.of(type) for type in results]
+                    made = op.function_type.inputs.data[len(self.frozen) :]
+                    self.kept = tuple(map(layout_of, made))
 
     def empty(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
         return torch.empty_strided(sizes, strides, dtype=dtype)
@@ -143,12 +157,6 @@ class Program:
     ) -> list[Tensor]:
         """Runs a function on all its arguments."""
         return self.functions[entry].call(Run(symbols, memory, stats), arguments)
-
-
-def positions(function: func.FuncOp, name: str) -> tuple[int, ...]:
-    """The integers in an attribute of a function; none if it is missing."""
-    positions = function.attributes.get(name)
-    return positions.data if isinstance(positions, IntsAttr) else ()
 
 
 def check_written(results: Sequence[Tensor], memory: Memory) -> None:
@@ -313,7 +321,7 @@ def _call(b: _Builder, op: func.CallOp) -> Step:
 
 
 def _host_call(b: _Builder, op: HostCallOp) -> Step:
-    call, name = make_host_call(op), op.overload.data
+    call, name = describe_host_call(op).maker(), op.overload.data
     operands, results = [b.slot(v) for v in op.inputs], [b.slot(v) for v in op.outputs]
 
     def step(frame: Frame) -> None:

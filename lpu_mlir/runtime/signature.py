@@ -3,72 +3,89 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import count
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
-from xdsl.ir import Attribute
 
-from lpu_mlir.dialects.lpu import ExprAttr, ShapeAttr, symbols
-from lpu_mlir.frontend.importer import ExtentInput, FloatInput, ImportedGraph, Input, TensorInput
-from lpu_mlir.frontend.outputs import OUTPUTS, STRIDES
+from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.frontend.interface import FloatInput, Input, TensorInput
 from lpu_mlir.runtime.layout import BoundLayout, Layout
 from lpu_mlir.runtime.numbers import Symbols, numbers
 
-Binding: TypeAlias = tuple[str, Callable[[Sequence[Any]], int]]
 Output: TypeAlias = Callable[[Sequence[Tensor], Sequence[Tensor], Symbols], Any]
 """From arguments, results and symbols to one output of the graph."""
 
 
-class Signature:
-    """What a graph takes and gives; made from the imported function, before it is lowered."""
+@dataclass(frozen=True)
+class Binding:
+    """A symbol that is read off input `position`: the number itself, an extent or a stride."""
 
-    def __init__(self, graph: ImportedGraph):
-        function = graph.func
-        types = function.function_type
-        self.inputs = graph.inputs
-        self.constants = list(graph.constants)
-        self.arguments = _layouts(types.inputs.data, function.arg_attrs)
-        self.results = _layouts(types.outputs.data, function.res_attrs)
-        described = function.attributes[OUTPUTS]
-        self.outputs = [_output(entry) for entry in _dictionaries(described)]
-        self.bindings = self._bindings({s.symbol.data for s in symbols(function)})
-        read = dict(filter(None, map(_reader, self.inputs, count())))
+    symbol: str
+    kind: Literal["number", "extent", "stride"]
+    position: int
+    axis: int = 0
+
+    def reader(self) -> Callable[[Sequence[Any]], int]:
+        """What reads the symbol's value off the inputs."""
+        position, axis = self.position, self.axis
+        match self.kind:
+            case "number":
+                return lambda inputs: int(inputs[position])
+            case "extent":
+                return lambda inputs: inputs[position].shape[axis]
+            case "stride":
+                return lambda inputs: inputs[position].stride()[axis]
+
+
+class Described(Protocol):
+    """An output of the graph as data."""
+
+    def maker(self) -> Output:
+        """What makes the output."""
+        ...
+
+
+class Signature:
+    """What a graph takes and gives."""
+
+    def __init__(
+        self,
+        inputs: tuple[Input, ...],
+        constants: tuple[Tensor, ...],
+        arguments: tuple[Layout, ...],
+        results: tuple[Layout, ...],
+        bindings: tuple[Binding, ...],
+        described: tuple[Described, ...],
+    ):
+        self.inputs, self.constants = inputs, constants
+        self.arguments, self.results = arguments, results
+        self.bindings, self.described = bindings, described
+        """How symbols are read off the inputs; what is left, host calls bind."""
+        self.outputs = [output.maker() for output in described]
+        self.returns_inputs = any(map(_is_input, described))
+        self._symbols = [(binding.symbol, binding.reader()) for binding in bindings]
+        read = dict(filter(None, map(_reader, inputs, count())))
         self._readers = [read[i] for i in sorted(read)]
         """For each argument but the constants, what finds it among the inputs."""
-        tensors = [given for given in self.inputs if isinstance(given, TensorInput)]
+        tensors = [given for given in inputs if isinstance(given, TensorInput)]
         self._longer = [given.argument for given in tensors if given.longer]
-
-    def _bindings(self, wanted: set[str]) -> list[Binding]:
-        """How each symbol is read off the inputs; what is left, host calls bind."""
-        found: dict[str, Callable[[Sequence[Any]], int]] = {}
-        for i, given in enumerate(self.inputs):
-            if isinstance(given, ExtentInput):
-                found.setdefault(str(given.value), _nth(i))
-        for i, given in enumerate(self.inputs):
-            if isinstance(given, TensorInput):
-                layout = self.arguments[given.argument]
-                for axis, extent in enumerate(layout.shape):
-                    found.setdefault(str(extent), _size(i, axis))
-                for axis, stride in enumerate(layout.strides):
-                    found.setdefault(str(stride), _stride(i, axis))
-        return [(name, found[name]) for name in sorted(wanted & found.keys())]
 
     def bind(self, inputs: Sequence[Any]) -> Symbols:
         """The symbols' values for these inputs."""
-        return {name: read(inputs) for name, read in self.bindings}
+        return {name: read(inputs) for name, read in self._symbols}
 
     def tensors(self, inputs: Sequence[Any], layouts: Sequence[BoundLayout]) -> list[Tensor]:
         """The function's arguments, laid out as given, from the graph's inputs.
 
         ValueError for one that is laid out otherwise.
         """
-        tensors = [read(inputs) for read in self._readers] + self.constants
+        tensors = [*(read(inputs) for read in self._readers), *self.constants]
         for position in self._longer:
             tensors[position] = tensors[position][: layouts[position].sizes[0]]
         for position, (tensor, layout) in enumerate(zip(tensors, layouts, strict=True)):
@@ -100,102 +117,92 @@ def as_tensor(value: float) -> Tensor:
     return torch.from_numpy(np.array(value))  # pyright: ignore[reportUnknownMemberType]
 
 
-def _nth(position: int) -> Callable[[Sequence[Any]], int]:
-    return lambda inputs: int(inputs[position])
+def _is_input(described: Described) -> bool:
+    """Whether an output is an input or a view of one."""
+    return isinstance(described, ArgumentOutput) or (
+        isinstance(described, ViewOutput) and not described.of_result
+    )
 
 
-def _size(position: int, axis: int) -> Callable[[Sequence[Any]], int]:
-    return lambda inputs: inputs[position].shape[axis]
+# --- outputs, see frontend/outputs.py -----------------------------------------------------------
 
 
-def _stride(position: int, axis: int) -> Callable[[Sequence[Any]], int]:
-    return lambda inputs: inputs[position].stride()[axis]
+@dataclass(frozen=True)
+class ResultOutput:
+    index: int
+
+    def maker(self) -> Output:
+        index = self.index
+        return lambda arguments, results, values: results[index]
 
 
-def _layouts(types: Sequence[Attribute], attrs: ArrayAttr[DictionaryAttr] | None) -> list[Layout]:
-    dictionaries = attrs.data if attrs is not None else [DictionaryAttr({})] * len(types)
-    return [_layout(t, d) for t, d in zip(types, dictionaries, strict=True)]
+@dataclass(frozen=True)
+class ArgumentOutput:
+    index: int
+
+    def maker(self) -> Output:
+        index = self.index
+        return lambda arguments, results, values: arguments[index]
 
 
-def _layout(type: Attribute, attrs: DictionaryAttr) -> Layout:
-    """The layout of a tensor type; dense if no strides are given."""
-    strides = attrs.data.get(STRIDES)
-    return Layout.of(type, strides.data if isinstance(strides, ShapeAttr) else None)
+@dataclass(frozen=True)
+class NumberOutput:
+    index: int
+
+    def maker(self) -> Output:
+        index = self.index
+        return lambda arguments, results, values: results[index].item()
 
 
-def _dictionaries(attr: Attribute) -> list[DictionaryAttr]:
-    entries: list[DictionaryAttr] = []
-    assert isinstance(attr, ArrayAttr)
-    for entry in attr.data:  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        assert isinstance(entry, DictionaryAttr)
-        entries.append(entry)
-    return entries
+@dataclass(frozen=True)
+class ExtentOutput:
+    value: Expr
+
+    def maker(self) -> Output:
+        evaluate = self.value.evaluate
+        return lambda arguments, results, values: evaluate(values)
 
 
-# --- outputs ------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class LiteralOutput:
+    value: bool | float | None
+
+    def maker(self) -> Output:
+        value = self.value
+        return lambda arguments, results, values: value
 
 
-def _integer(attr: Attribute | None) -> int:
-    assert isinstance(attr, IntegerAttr)
-    return attr.value.data
+@dataclass(frozen=True)
+class ConditionOutput:
+    compare: str
+    lhs: Expr
+    rhs: Expr
+
+    def maker(self) -> Output:
+        holds: Callable[[int, int], bool] = getattr(operator, self.compare)
+        sides = numbers([self.lhs, self.rhs])
+        return lambda arguments, results, values: holds(*sides(values))
 
 
-def _output(described: DictionaryAttr) -> Output:
-    data = described.data
-    kind = data["kind"]
-    assert isinstance(kind, StringAttr)
-    match kind.data:
-        case "result":
-            index = _integer(data["index"])
-            return lambda arguments, results, values: results[index]
-        case "argument":
-            index = _integer(data["index"])
-            return lambda arguments, results, values: arguments[index]
-        case "view":
-            return _view_output(data)
-        case "extent":
-            value = data["value"]
-            assert isinstance(value, ExprAttr)
-            return lambda arguments, results, values: value.data.evaluate(values)
-        case "condition":
-            return _condition_output(data)
-        case "number":
-            index = _integer(data["index"])
-            return lambda arguments, results, values: results[index].item()
-        case "literal":
-            literal = data["value"]
-            assert isinstance(literal, IntegerAttr | FloatAttr)
-            number: Any = literal.value.data
-            number = bool(number) if isinstance(literal, IntegerAttr) else number
-            return lambda arguments, results, values: number
-        case "none":
-            return lambda arguments, results, values: None
-        case other:
-            raise ValueError(f"unknown kind of output '{other}'")
+@dataclass(frozen=True)
+class ViewOutput:
+    """A view of a result's or an argument's storage; `offset` counts from its first element."""
 
+    of_result: bool
+    index: int
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    offset: Expr
 
-def _condition_output(data: Mapping[str, Attribute]) -> Output:
-    compare, lhs, rhs = data["compare"], data["lhs"], data["rhs"]
-    assert isinstance(compare, StringAttr)
-    assert isinstance(lhs, ExprAttr)
-    assert isinstance(rhs, ExprAttr)
-    holds: Callable[[int, int], bool] = getattr(operator, compare.data)
-    sides = numbers([lhs.data, rhs.data])
-    return lambda arguments, results, values: holds(*sides(values))
+    def maker(self) -> Output:
+        of_result, index, offset = self.of_result, self.index, self.offset
+        shape, steps = numbers(self.shape), numbers(self.strides)
 
+        def output(
+            arguments: Sequence[Tensor], results: Sequence[Tensor], values: Symbols
+        ) -> Tensor:
+            base = results[index] if of_result else arguments[index]
+            start = int(base.storage_offset()) + offset.evaluate(values)
+            return base.as_strided(shape(values), steps(values), start)
 
-def _view_output(data: Mapping[str, Attribute]) -> Output:
-    index, of = _integer(data["index"]), data["of"]
-    shape, steps, shift = data["shape"], data["strides"], data["offset"]
-    assert isinstance(of, StringAttr)
-    assert isinstance(shape, ShapeAttr)
-    assert isinstance(steps, ShapeAttr)
-    assert isinstance(shift, ExprAttr)
-    of_result = of.data == "result"
-
-    def output(arguments: Sequence[Tensor], results: Sequence[Tensor], values: Symbols) -> Tensor:
-        base = results[index] if of_result else arguments[index]
-        start = int(base.storage_offset()) + shift.data.evaluate(values)
-        return base.as_strided(numbers(shape.data)(values), numbers(steps.data)(values), start)
-
-    return output
+        return output

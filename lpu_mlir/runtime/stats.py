@@ -57,13 +57,13 @@ class Runnable(Protocol):
 
     `execute` takes the tensors of @main's arguments, then the destinations of its results, and
     gives what it returns: the results at the positions `returned`.  The last arguments are the
-    results of @freeze, laid out as in `kept`; it takes those of @main's arguments at the positions
-    `frozen`.
+    results of @freeze, which takes those of @main's arguments at the positions `frozen`.
     """
 
     returned: tuple[int, ...]
     frozen: tuple[int, ...]
-    kept: list[Layout]
+    kept: tuple[Layout, ...]
+    """The results of @freeze."""
 
     def empty(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Memory for a result; what is in it is undefined."""

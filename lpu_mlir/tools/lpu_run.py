@@ -16,16 +16,17 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from lpu_mlir.debug.inputs import generate, load
 from lpu_mlir.debug.measure import distance
-from lpu_mlir.frontend.importer import ImportedGraph, TensorInput
+from lpu_mlir.frontend.importer import ImportedGraph
+from lpu_mlir.frontend.interface import TensorInput
 from lpu_mlir.frontend.outputs import OUTPUTS, index_attr
 from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.model.target import TARGETS, Target, get_target
 from lpu_mlir.pipeline import PipelineError, make_context, run_stages, stages
+from lpu_mlir.runtime.describe.signature import describe_signature
 from lpu_mlir.runtime.executable import Executable
 from lpu_mlir.runtime.layout import Layout
 from lpu_mlir.runtime.numbers import Symbols, numbers
 from lpu_mlir.runtime.program import Program
-from lpu_mlir.runtime.signature import Signature
 
 
 def parse(path: Path) -> ImportedGraph:
@@ -81,7 +82,7 @@ def expected_of(path: Path, name: str, like: Tensor) -> Tensor:
 
 def run(arguments: argparse.Namespace) -> int:
     graph = parse(arguments.file)
-    signature = Signature(graph)
+    signature = describe_signature(graph)
     program = compile_module(graph.module, get_target(arguments.target))
     inputs = make_inputs(signature.arguments, arguments.symbols, arguments.seed, arguments.inputs)
     outputs = Executable(signature, program)(list(inputs))

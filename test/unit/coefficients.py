@@ -1,7 +1,7 @@
 """The polynomials of lpu_mlir/interpreter/native/elementary.py; `scripts/coefficients` runs this.
 
 Each is close to a function over an interval, so that the largest weighted error is as small as it
-can be, given that the coefficients are f32: the lowest is found with all others free, rounded, and
+can be with coefficients of that precision: the lowest is found with all others free, rounded, and
 then the next one.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -30,6 +31,7 @@ class Problem:
     weight: Real
     interval: tuple[float, float]
     powers: Sequence[int]
+    precision: type[np.floating[Any]] = np.float32
 
 
 def relative(function: Real) -> Real:
@@ -50,11 +52,16 @@ def erf_weight(x: mp.mpf) -> mp.mpf:
     return mp.log(2) * left / (1 - left)
 
 
+def log2_ratio(x: mp.mpf) -> mp.mpf:
+    return mp.log((1 + x) / (1 - x), 2)
+
+
 # A little further than the functions use them, as rounding moves the ends.
 NEAR_0 = (-float(mp.log(2)) / 2 * 1.001, float(mp.log(2)) / 2 * 1.001)
 NEAR_1 = (2**-0.5 - 1, 2**0.5 - 1)
 QUARTER_PI = float(mp.pi) / 4 * 1.001
 TINY = 1e-6
+RATIO = (TINY, float((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)))
 FROM_4 = range(4, 10, 2)
 
 PROBLEMS = [
@@ -65,6 +72,13 @@ PROBLEMS = [
     Problem("ERF", erf_exponent, lambda x: mp.mpf(0), erf_weight, (TINY, 3.95), range(1, 10)),
     Problem("LOG1P", mp.log1p, lambda x: x - x * x / 2, relative(mp.log1p), NEAR_1, range(3, 11)),
     Problem("SIN", mp.sin, lambda x: x, relative(mp.sin), (TINY, QUARTER_PI), range(3, 9, 2)),
+    Problem("SINH", mp.sinh, lambda x: x, relative(mp.sinh), (TINY, 1.0), range(3, 11, 2)),
+    Problem("ASIN", mp.asin, lambda x: x, relative(mp.asin), (TINY, 0.5), range(3, 13, 2)),
+    Problem("ATAN", mp.atan, lambda x: x, relative(mp.atan), (TINY, 1.0), range(3, 19, 2)),
+    Problem(
+        *("LOG2", log2_ratio, lambda x: mp.mpf(0), relative(log2_ratio)),
+        *(RATIO, range(1, 11, 2), np.float64),
+    ),
     Problem("COS", mp.cos, lambda x: 1 - x * x / 2, relative(mp.cos), (TINY, QUARTER_PI), FROM_4),
 ]
 
@@ -72,6 +86,8 @@ PROBLEMS = [
 def minimax(terms: Numbers, values: Numbers, weights: Numbers) -> Numbers:
     """Coefficients whose largest error is least: least squares, where large errors count more from
     one round to the next (Lawson's algorithm)."""
+    sizes = np.abs(terms).max(axis=0)
+    terms = terms / sizes
     shares = np.ones(len(values)) / len(values)
     best, least = np.zeros(terms.shape[1]), np.inf
     for _ in range(ROUNDS):
@@ -82,7 +98,7 @@ def minimax(terms: Numbers, values: Numbers, weights: Numbers) -> Numbers:
             best, least = found, error.max()
         shares *= error
         shares /= shares.sum()
-    return best
+    return best / sizes
 
 
 def samples(problem: Problem) -> tuple[Numbers, Numbers, Numbers]:
@@ -99,7 +115,7 @@ def solve(problem: Problem) -> list[float]:
     coefficients: list[float] = []
     for done, power in enumerate(problem.powers):
         terms = np.stack([x**p for p in problem.powers[done:]], 1)
-        coefficients.append(float(np.float32(minimax(terms, values, weights)[0])))
+        coefficients.append(float(problem.precision(minimax(terms, values, weights)[0])))
         values = values - coefficients[-1] * x**power
     return coefficients
 

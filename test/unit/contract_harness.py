@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import prod
@@ -81,7 +81,7 @@ class Problem:
         return dict(chain.from_iterable(pairs))
 
 
-def text(problem: Problem, machine: Machine) -> str:
+def text(problem: Problem, machine: Machine, emit: Callable[..., None] = emit_contract) -> str:
     """LLVM text of `void contract(ptr args, ptr scratch)`: pointers, unknown sizes and strides."""
     module = Module()
     b = Builder(module)
@@ -113,7 +113,7 @@ def text(problem: Problem, machine: Machine) -> str:
         ]
         views.append(View(base, layout.element, tuple(sizes), tuple(strides)))
     lhs, rhs, out = views
-    emit_contract(
+    emit(
         b,
         machine,
         lhs,
@@ -136,8 +136,10 @@ class Compiled:
     function: Any
 
     @classmethod
-    def of(cls, problem: Problem, machine: Machine) -> Compiled:
-        code = Loader(host()).load(text(problem, machine), ["contract"])
+    def of(
+        cls, problem: Problem, machine: Machine, emit: Callable[..., None] = emit_contract
+    ) -> Compiled:
+        code = Loader(host()).load(text(problem, machine, emit), ["contract"])
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
         return cls(code, prototype(code.addresses["contract"]))
 

@@ -31,7 +31,8 @@ from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.interpreter.reference.scalar import DTYPES
 from lpu_mlir.model.target import TARGETS
 from lpu_mlir.pipeline import make_context, run_stages, stages
-from lpu_mlir.runtime.native import Image, NativeProgram
+from lpu_mlir.runtime.describe.program import describe_program
+from lpu_mlir.runtime.native import NativeProgram
 from lpu_mlir.runtime.program import Program
 from lpu_mlir.runtime.stats import Runnable, RunStats
 
@@ -170,7 +171,7 @@ class Compiled:
 def check(case: Case, target: str, inputs: Sequence[Tensor] | None = None) -> None:
     """Interpreted and as machine code, which may add in another order."""
     compiled = Compiled(case, target)
-    native = NativeProgram(Image.of(compiled.module))
+    native = NativeProgram(describe_program(compiled.module))
     for symbols in case.runs:
         given = make_inputs(case, symbols) if inputs is None else inputs
         expected = evaluate(case, symbols, given)

@@ -21,17 +21,12 @@ from lpu_mlir.dialects.expr import Expr, nesting
 from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import Lpu, symbols, tensor_type
 from lpu_mlir.dialects.lpu_graph import LpuGraph, WriteBackOp
-from lpu_mlir.frontend.arguments import Comparison, decode_arguments, encode_arguments
+from lpu_mlir.frontend.arguments import decode_arguments, encode_arguments
 from lpu_mlir.frontend.builder import FloatScalar
+from lpu_mlir.frontend.calls import Comparison
 from lpu_mlir.frontend.errors import Unsupported
-from lpu_mlir.frontend.importer import (
-    ExtentInput,
-    FloatInput,
-    IgnoredInput,
-    ImportedGraph,
-    TensorInput,
-    import_graph,
-)
+from lpu_mlir.frontend.importer import ImportedGraph, import_graph
+from lpu_mlir.frontend.interface import ExtentInput, FloatInput, IgnoredInput, TensorInput
 from lpu_mlir.frontend.outputs import OUTPUTS
 from lpu_mlir.frontend.symint import from_sympy
 from lpu_mlir.frontend.types import NATIVE

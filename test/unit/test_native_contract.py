@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -15,8 +16,10 @@ from contract_harness import (
     Layout,
     Problem,
     arguments,
+    contiguous,
     expected,
     strided,
+    text,
     with_vectors,
 )
 from xdsl.dialects.builtin import bf16, f16, f32, f64, i1, i8, i16, i32, i64
@@ -24,6 +27,17 @@ from xdsl.ir import Attribute
 
 from lpu_mlir.dialects.lpu import element_bytes
 from lpu_mlir.dialects.lpu_kernel.types import ui8
+from lpu_mlir.interpreter.native.compile import object_for
+from lpu_mlir.interpreter.native.contract import emit_contract
+from lpu_mlir.interpreter.native.contract.axes import axes_of
+from lpu_mlir.interpreter.native.contract.emit import Product
+from lpu_mlir.interpreter.native.contract.loops import Scratch
+from lpu_mlir.interpreter.native.contract.plan import Plan, plans
+from lpu_mlir.interpreter.native.llvm import Builder
+from lpu_mlir.interpreter.native.machine import MACHINES, Machine
+from lpu_mlir.interpreter.native.tile import View
+
+Emit = Callable[..., None]
 
 OPERANDS: dict[Attribute, tuple[Attribute, ...]] = {
     f32: (f32, f32, f32, bf16, f16),
@@ -46,10 +60,10 @@ def fill(flat: torch.Tensor, seed: int) -> None:
         flat.copy_(torch.randint(low, high, flat.shape, generator=generator, dtype=torch.int64))
 
 
-def check(problem: Problem, vector_bytes: int, seed: int = 0, compiled: Compiled | None = None):
+def check(problem: Problem, vector_bytes: int, seed: int = 0, emit: Emit = emit_contract) -> None:
     """Run with memory ending, and starting, at a page that may not be touched, and compare."""
-    compiled = compiled or Compiled.of(problem, with_vectors(vector_bytes))
-    scratch = torch.empty(SCRATCH_BYTES // 64, dtype=torch.uint8)
+    compiled = Compiled.of(problem, with_vectors(vector_bytes), emit)
+    scratch = torch.empty(SCRATCH_BYTES, dtype=torch.uint8)
     for at_end in (True, False):
         memory = [
             Guarded(layout.span * element_bytes(layout.element), at_end)
@@ -145,8 +159,148 @@ def random_problem(rng: random.Random) -> Problem:
 
 
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_random(seed: int, vector_bytes: int):
     rng = random.Random(seed)
     for _ in range(4):
         check(random_problem(rng), vector_bytes, seed)
+
+
+def by(pick: Callable[[list[Plan]], Plan]) -> Emit:
+    """Emits by one of all plans, instead of the one estimated to be the best."""
+
+    def emit(
+        b: Builder,
+        machine: Machine,
+        lhs: View,
+        lhs_dims: Sequence[int],
+        rhs: View,
+        rhs_dims: Sequence[int],
+        out: View,
+        *,
+        accumulate: bool,
+        scratch: Scratch,
+    ) -> None:
+        axes = axes_of(b, lhs, lhs_dims, rhs, rhs_dims, out)
+        if any(axis.size == 0 and not axis.summed for axis in axes):
+            return
+        lanes = machine.lanes(element_bytes(out.element))
+        found = [
+            plan
+            for plan in plans(axes, lanes, machine.vector_registers)
+            if plan.vector is None or isinstance(plan.vector.size, int)
+        ]
+        Product(b, machine, lhs, rhs, out, scratch).by(pick(found), accumulate)
+
+    return emit
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+@pytest.mark.parametrize("seed", range(100, 108))
+def test_any_plan(seed: int, vector_bytes: int):
+    rng = random.Random(seed)
+    for _ in range(4):
+        problem = random_problem(rng)
+        check(problem, vector_bytes, seed, by(rng.choice))
+
+
+@pytest.mark.parametrize(
+    ("form", "dot", "packed"), [("nt", True, False), ("nn", False, False), ("nt", False, True)]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_kinds_of_plan(form: str, dot: bool, packed: bool, seed: int):
+    def pick(found: list[Plan]) -> Plan:
+        return random.Random(seed).choice(
+            [p for p in found if p.lanes > 1 and p.dot == dot and p.packed == packed]
+        )
+
+    check(replace(product(19, 37, 41, form), accumulate=True), 64, emit=by(pick))
+
+
+# --- products -----------------------------------------------------------------------------------
+
+
+def product(
+    m: int, n: int, k: int, form: str, element: Attribute = f32, acc: Attribute = f32
+) -> Problem:
+    """x[m, k] or x[k, m] ("t" first) by w[k, n] or w[n, k] ("t" last)."""
+    left = contiguous(element, (2, 0), (k, m)) if form[0] == "t" else None
+    right = contiguous(element, (1, 2), (n, k)) if form[1] == "t" else None
+    return Problem(
+        left or contiguous(element, (0, 2), (m, k)),
+        right or contiguous(element, (2, 1), (k, n)),
+        contiguous(acc, (0, 1), (m, n)),
+    )
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("form", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("size", [(65, 200, 137), (5, 70, 3079), (16, 48, 4096), (33, 257, 768)])
+def test_product(size: tuple[int, int, int], form: str, accumulate: bool):
+    check(replace(product(*size, form), accumulate=accumulate), 64)
+
+
+@pytest.mark.parametrize("element", [bf16, f16])
+@pytest.mark.parametrize("form", ["nn", "nt", "tn"])
+def test_narrow_floats(form: str, element: Attribute):
+    check(product(31, 100, 300, form, element), 64)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 7, 18, 97])
+@pytest.mark.parametrize("element", [f32, bf16])
+def test_matrix_vector(rows: int, element: Attribute):
+    x, y = contiguous(element, (1,), (300,)), contiguous(f32, (0,), (rows,))
+    for accumulate in (False, True):
+        check(Problem(x, contiguous(element, (0, 1), (rows, 300)), y, accumulate), 64)
+        check(Problem(x, contiguous(element, (1, 0), (300, rows)), y, accumulate), 64)
+
+
+def test_dot_and_outer_product():
+    a, z = contiguous(f32, (0,), (1001,)), contiguous(f32, (0,), (1001,))
+    check(Problem(a, z, contiguous(f32, (), ())), 64)
+    check(Problem(a, contiguous(f32, (1,), (77,)), contiguous(f32, (0, 1), (1001, 77))), 64)
+
+
+@pytest.mark.parametrize(("step", "kernel"), [(1, 3), (2, 3), (2, 1), (3, 2)])
+@pytest.mark.parametrize("channels", [(3, 5), (16, 24)])
+@pytest.mark.parametrize("size", [7, 20])
+def test_convolution(size: int, channels: tuple[int, int], step: int, kernel: int):
+    c_in, c_out = channels
+    wide = (size - 1) * step + kernel
+    windows = Layout(
+        f32,
+        (3, 1, 4, 2, 5),
+        (c_in, size, kernel, size, kernel),
+        (wide * wide, step * wide, wide, step, 1),
+    )
+    weights = contiguous(f32, (0, 3, 4, 5), (c_out, c_in, kernel, kernel))
+    check(Problem(windows, weights, contiguous(f32, (0, 1, 2), (c_out, size, size))), 64)
+
+
+@pytest.mark.parametrize("unknown", [{0}, {1}, {2}, {0, 1, 2}])
+@pytest.mark.parametrize("size", [(1, 1, 1), (3, 20, 15), (70, 33, 64), (0, 5, 3), (4, 40, 0)])
+def test_extents_known_at_run_time(size: tuple[int, int, int], unknown: set[int]):
+    for form in ("nn", "nt"):
+        problem = product(*size, form)
+        layouts = [replace(layout, unknown_sizes=frozenset(unknown)) for layout in problem.layouts]
+        check(Problem(*layouts, accumulate=True), 64)
+
+
+def test_products_add_up_to_nothing_over_no_extent():
+    problem = product(5, 20, 0, "nt")
+    check(problem, 64)
+    check(replace(problem, accumulate=True), 64)
+
+
+# --- other machines -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES.keys())
+@pytest.mark.parametrize("element", [f32, bf16])
+def test_compiles_for_other_machines(machine: Machine, element: Attribute):
+    for form in ("nn", "nt"):
+        source = text(product(64, 96, 128, form, element), machine)
+        lanes = f"<{machine.lanes(4)} x float>"
+        assert f"llvm.fma.v{machine.lanes(4)}f32" in source
+        assert lanes in source
+        assert object_for(source, machine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from itertools import count
 from typing import Any, TypeAlias
@@ -83,14 +83,24 @@ class Code:
         self.addresses: Mapping[str, int] = {name: tracker[name] for name in names}
 
 
+IMAGES = 128
+"""So many texts are not compiled again while this process lives."""
+
+
 class Loader:
-    """Makes code out of text; equal texts share it for as long as somebody holds it."""
+    """Makes code out of text; equal code is shared for as long as somebody holds it."""
 
     def __init__(self, machine: Machine, make_object: MakeObject = object_for):
-        self.machine, self._make_object = machine, make_object
+        self.machine = machine
+
+        def image(text: str) -> bytes:
+            return make_object(text, machine)
+
+        self.image = lru_cache(IMAGES)(image)
+        """The object file for a module of LLVM text; RuntimeError for text that is not right."""
         self._jit = llvm.create_lljit_compiler(_target_machine(machine), use_jit_link=True)
         self._numbers = count()
-        self._loaded: WeakValueDictionary[str, Code] = WeakValueDictionary()
+        self._loaded: WeakValueDictionary[bytes, Code] = WeakValueDictionary()
         self._lock = threading.Lock()
 
     def load(self, text: str, names: Sequence[str]) -> Code:
@@ -98,10 +108,14 @@ class Loader:
 
         RuntimeError for text that is not right and for functions that are not there.
         """
+        return self.load_image(self.image(text), names)
+
+    def load_image(self, image: bytes, names: Sequence[str]) -> Code:
+        """The functions `names` of an object file; RuntimeError for what is not there."""
         with self._lock:
-            code = self._loaded.get(text)
+            code = self._loaded.get(image)
             if code is None:
-                code = self._loaded[text] = self._link(self._make_object(text, self.machine), names)
+                code = self._loaded[image] = self._link(image, names)
             return code
 
     def _link(self, image: bytes, names: Sequence[str]) -> Code:

@@ -1,9 +1,8 @@
-"""Elementary functions of f32 and f64 on any number of lanes, as LLVM text.
+"""Elementary functions of f32 on any number of lanes, as LLVM text.
 
-Functions of f64 and those that models seldom use are the C library's, lane by lane.  Those of f32
-that models spend time in are computed on all lanes at once: the argument is brought near zero,
-where a polynomial is close to the function.  They are right for NaN, infinities, both zeros and
-subnormal numbers; docs/numerics.md tells how far they are from the nearest number elsewhere.
+The argument is brought near zero, where a polynomial is close to the function.  All are right for
+NaN, infinities, both zeros and subnormal numbers; docs/numerics.md tells how far they are from the
+true value elsewhere.
 
 The coefficients are printed by `scripts/coefficients`: they minimise the largest relative error of
 the result over the interval where they are used, given that each is an f32.  The other constants
@@ -14,87 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import pi
-from typing import TypeAlias
 
 from lpu_mlir.interpreter.native.lanes import Lanes, fma, polynomial, where
-from lpu_mlir.interpreter.native.llvm import (
-    Builder,
-    Value,
-    element_of,
-    known,
-    lanes_of,
-    literal,
-    suffix,
-)
-
-Function: TypeAlias = Callable[..., Value]
-"""A function of a builder and operands of one type, which is that of the result."""
-
-Unary: TypeAlias = Callable[[Builder, Value], Value]
+from lpu_mlir.interpreter.native.library import unless_rare
 
 INF, NAN = float("inf"), float("nan")
-
-
-# --- the C library ------------------------------------------------------------------------------
-
-
-def _library(name: str) -> Function:
-    """A function of the C library, lane by lane."""
-
-    def run(b: Builder, *operands: Value) -> Value:
-        element = element_of(operands[0].type)
-        symbol = name if element == "double" else f"{name}f"
-        b.declare(symbol, f"{element} ({', '.join([element] * len(operands))})")
-        if lanes_of(operands[0].type) == 1:
-            return b.call(symbol, element, operands)
-        return b.call(_lane_by_lane(b, symbol, operands), operands[0].type, operands)
-
-    return run
-
-
-def _lane_by_lane(b: Builder, symbol: str, operands: tuple[Value, ...]) -> str:
-    """The name of a helper that calls a function for every lane."""
-    kind = operands[0].type
-    name = f"lpu.{symbol}.{suffix(kind)}"
-    if name not in b.module.definitions:
-        inner = Builder(b.module)
-        arguments = [Value(kind, f"%a{n}") for n in range(len(operands))]
-        result = Value(kind, "poison")
-        for lane in range(lanes_of(kind)):
-            scalars = [inner.extract(argument, lane) for argument in arguments]
-            result = inner.insert(result, inner.call(symbol, element_of(kind), scalars), lane)
-        b.module.definitions[name] = inner.function(
-            name, arguments, "noinline ", result, "internal"
-        )
-    return name
-
-
-acos = _library("acos")
-acosh = _library("acosh")
-asin = _library("asin")
-asinh = _library("asinh")
-atan = _library("atan")
-atan2 = _library("atan2")
-atanh = _library("atanh")
-cbrt = _library("cbrt")
-cosh = _library("cosh")
-fmod = _library("fmod")
-sinh = _library("sinh")
-tan = _library("tan")
-
-
-def _of_f32(name: str) -> Callable[[Callable[[Lanes], Lanes]], Unary]:
-    """A function of f32 lanes; for f64 it is the C library's of that name."""
-
-    def decorate(function: Callable[[Lanes], Lanes]) -> Unary:
-        library = _library(name)
-
-        def run(b: Builder, x: Value) -> Value:
-            return function(Lanes(b, x)).value if element_of(x.type) == "float" else library(b, x)
-
-        return run
-
-    return decorate
 
 
 # --- exponentials -------------------------------------------------------------------------------
@@ -141,7 +64,6 @@ def _scaled(x: Lanes, bits: Lanes) -> Lanes:
     return x * first.as_float() * second.as_float()
 
 
-@_of_f32("exp")
 def exp(x: Lanes) -> Lanes:
     x = x.clamped(-104.0, 89.0)
     n, bits = _rounded_to_integer(x, LOG2_E, 254)
@@ -149,14 +71,12 @@ def exp(x: Lanes) -> Lanes:
     return _scaled(polynomial(r, (1.0, 1.0, *EXP)), bits)
 
 
-@_of_f32("exp2")
 def exp2(x: Lanes) -> Lanes:
     x = x.clamped(-151.0, 129.0)
     n, bits = _rounded_to_integer(x, 1.0, 254)
     return _scaled(polynomial(x - n, (1.0, *EXP2)), bits)
 
 
-@_of_f32("expm1")
 def expm1(x: Lanes) -> Lanes:
     """2^n (exp(r) - 1) + (2^n - 1), of which half is computed: 2^128 is not a number."""
     clamped = x.clamped(-20.0, 89.0)
@@ -167,13 +87,35 @@ def expm1(x: Lanes) -> Lanes:
     return where(x.magnitude() < 2.0**-25, x, result + result)
 
 
+# sinh(x) = x + x^3 p(x^2) for |x| < 1; relative error 2^-31.6.
+SINH = (0.1666666716337204, 0.00833331048488617, 0.00019842895562760532, 2.7822131869470468e-06)
+
+
+def _half_exp(x: Lanes) -> Lanes:
+    """exp(|x|) / 2, which is a number for some x for which exp(x) is not."""
+    x = x.magnitude().at_most(90.0)
+    n, bits = _rounded_to_integer(x, LOG2_E, 254)
+    r = _without_multiple(x, n)
+    return _scaled(polynomial(r, (0.5, 0.5, *(c / 2 for c in EXP))), bits)
+
+
+def cosh(x: Lanes) -> Lanes:
+    half = _half_exp(x)
+    return half + half.like(0.25) / half
+
+
+def sinh(x: Lanes) -> Lanes:
+    half, square = _half_exp(x), x * x
+    far = (half - half.like(0.25) / half).with_sign(x)
+    return where(x.magnitude() < 1.0, fma(x * square, polynomial(square, SINH), x), far)
+
+
 TANH_SMALL = 0.55
 
 # tanh(x) = x + x^3 p(x^2) for |x| < 0.55; relative error 2^-24.7.
 TANH = (-0.3333294689655304, 0.1332072913646698, -0.05267200991511345, 0.01643787883222103)
 
 
-@_of_f32("tanh")
 def tanh(x: Lanes) -> Lanes:
     """1 - 2 / (exp(2 |x|) + 1), by r as half of what is left of 2 |x|, but near 0."""
     size = x.magnitude().at_most(10.0)
@@ -195,7 +137,6 @@ ERF = (
 )
 
 
-@_of_f32("erf")
 def erf(x: Lanes) -> Lanes:
     """1 - 2^(-y(|x|)) with y as a polynomial, as 1 - 2^n - 2^n (2^r - 1)."""
     size = x.magnitude().at_most(3.95)
@@ -251,12 +192,10 @@ def _natural(e: Lanes, f: Lanes) -> Lanes:
     return fma(e, LN_2, fma(e, LN_2_REST, _of_fraction(f)) + f)
 
 
-@_of_f32("log")
 def log(x: Lanes) -> Lanes:
     return _logarithm(x, _natural)
 
 
-@_of_f32("log1p")
 def log1p(x: Lanes) -> Lanes:
     """By 1 + x, and what is lost when that is rounded."""
     sum = x + 1.0
@@ -273,7 +212,6 @@ LOG10_2, LOG10_2_REST = 0.3010300099849701, -1.432098883924482e-08
 """Logarithms to other bases as an f32 each, and what that lacks."""
 
 
-@_of_f32("log2")
 def log2(x: Lanes) -> Lanes:
     def finish(e: Lanes, f: Lanes) -> Lanes:
         rest = fma(_of_fraction(f), LOG2_E_HIGH, f * LOG2_E_REST)
@@ -282,7 +220,6 @@ def log2(x: Lanes) -> Lanes:
     return _logarithm(x, finish)
 
 
-@_of_f32("log10")
 def log10(x: Lanes) -> Lanes:
     def finish(e: Lanes, f: Lanes) -> Lanes:
         rest = fma(_of_fraction(f), LOG10_E, f * LOG10_E_REST)
@@ -305,82 +242,41 @@ SIN = (-0.16666655242443085, 0.008332187309861183, -0.00019517907639965415)
 COS = (0.04166664555668831, -0.0013887309469282627, 2.4432336431345902e-05)
 
 SIGN = -(1 << 31)
+"""The bit of the sign of an f32."""
 
 
-def _sine(x: Lanes, quadrants: int) -> Lanes:
-    """The sine of |x| + quadrants * pi / 2."""
-    n, bits = _rounded_to_integer(x.magnitude(), 2 / pi, quadrants)
-    r = x.magnitude()
+def _sine_and_cosine(x: Lanes, quadrants: int) -> tuple[Lanes, Lanes, Lanes]:
+    """Of what x is more than a multiple of pi / 2; and bits whose low ones are those of the
+    multiple plus `quadrants`."""
+    n, bits = _rounded_to_integer(x, 2 / pi, quadrants)
+    r = x
     for part in PI_HALF:
         r = fma(n, -part, r)
     square = r * r
     sine = fma(r * square, polynomial(square, SIN), r)
-    cosine = polynomial(square, (1.0, -0.5, *COS))
+    return sine, polynomial(square, (1.0, -0.5, *COS)), bits
+
+
+def _sine(x: Lanes, quadrants: int) -> Lanes:
+    """The sine of |x| + quadrants * pi / 2."""
+    sine, cosine, bits = _sine_and_cosine(x.magnitude(), quadrants)
     result = where((bits & 1).equals(0), sine, cosine)
     return (result.bits() ^ (bits << 30 & SIGN)).as_float()
 
 
-def _near(name: str, function: Callable[[Lanes], Lanes]) -> Callable[[Lanes], Lanes]:
-    """A function of numbers up to FAR, and the C library's in lanes that are beyond, if any are."""
-    library = _library(name)
-
-    def run(x: Lanes) -> Lanes:
-        far, usual = x.magnitude() > FAR, function(x)
-
-        def mixed() -> Value:
-            return where(far, Lanes(x.b, library(x.b, x.value)), usual).value
-
-        return Lanes(x.b, x.b.unless(far.any(), usual.value, mixed))
-
-    return run
+def sin(x: Lanes) -> Lanes:
+    near = (_sine(x, 0).bits() ^ (x.bits() & SIGN)).as_float()
+    return unless_rare(x.magnitude() > FAR, near, "sin", x)
 
 
-def _sine_with_sign(x: Lanes) -> Lanes:
-    return (_sine(x, 0).bits() ^ (x.bits() & SIGN)).as_float()
+def cos(x: Lanes) -> Lanes:
+    return unless_rare(x.magnitude() > FAR, _sine(x, 1), "cos", x)
 
 
-sin = _of_f32("sin")(_near("sin", _sine_with_sign))
-cos = _of_f32("cos")(_near("cos", lambda x: _sine(x, 1)))
-
-
-# --- roots and powers ---------------------------------------------------------------------------
-
-
-def rsqrt(b: Builder, x: Value) -> Value:
-    """1 / sqrt(x), both rounded."""
-    return b.binary("fdiv", literal(x.type, 1.0), b.intrinsic("sqrt", x))
-
-
-def _power_half(b: Builder, x: Value) -> Value:
-    """sqrt, but that of -0 is 0 and that of -inf is inf."""
-    root = b.binary("fadd", b.intrinsic("sqrt", x), literal(x.type, 0.0))
-    low = b.compare("fcmp oeq", x, literal(x.type, float("-inf")))
-    return b.select(low, literal(x.type, float("inf")), root)
-
-
-def _reciprocal(b: Builder, x: Value) -> Value:
-    return b.binary("fdiv", literal(x.type, 1.0), x)
-
-
-def _square(b: Builder, x: Value) -> Value:
-    return b.binary("fmul", x, x)
-
-
-_KNOWN_POWERS: dict[float, Callable[[Builder, Value], Value]] = {
-    -1.0: _reciprocal,
-    -0.5: lambda b, x: _reciprocal(b, _power_half(b, x)),
-    0.5: _power_half,
-    1.0: lambda b, x: x,
-    2.0: _square,
-    3.0: lambda b, x: b.binary("fmul", _square(b, x), x),
-}
-"""Powers with an exponent known while emitting that need at most two roundings."""
-
-_power = _library("pow")
-
-
-def pow(b: Builder, x: Value, y: Value) -> Value:
-    exponent = known(y)
-    if exponent in _KNOWN_POWERS:
-        return _KNOWN_POWERS[exponent](b, x)
-    return _power(b, x, y)
+def tan(x: Lanes) -> Lanes:
+    """In odd quadrants the negative reciprocal of the tangent of what is left."""
+    sine, cosine, bits = _sine_and_cosine(x.magnitude(), 0)
+    odd = (bits & 1).differs(0)
+    near = where(odd, -cosine, sine) / where(odd, sine, cosine)
+    near = (near.bits() ^ (x.bits() & SIGN)).as_float()
+    return unless_rare(x.magnitude() > FAR, near, "tan", x)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lpu_mlir.interpreter.native.llvm import I1, I32, Builder, Value, element_of, literal, suffix
+from lpu_mlir.interpreter.native.llvm import (
+    I1,
+    I32,
+    I64,
+    Builder,
+    Value,
+    element_of,
+    literal,
+    suffix,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """A value of f32, i32 or i1 while its function is built: operators emit instructions.
+    """A value of floats, integers or i1 while its function is built: operators emit instructions.
 
     The other operand may be a number, of the same type.  Comparisons with NaN are false.
     """
@@ -19,7 +28,7 @@ class Lanes:
 
     @property
     def _float(self) -> bool:
-        return element_of(self.value.type) == "float"
+        return element_of(self.value.type) in ("float", "double")
 
     def like(self, number: float) -> Lanes:
         """That number in as many lanes, of the same type."""
@@ -68,27 +77,61 @@ class Lanes:
     def __gt__(self, other: Lanes | float) -> Lanes:
         return self._compare("gt", other)
 
-    def equals(self, other: float) -> Lanes:
+    def equals(self, other: Lanes | float) -> Lanes:
         name = "fcmp oeq" if self._float else "icmp eq"
-        return Lanes(self.b, self.b.compare(name, self.value, self.like(other).value))
+        return Lanes(self.b, self.b.compare(name, self.value, self.operand(other)))
+
+    def differs(self, other: Lanes | float) -> Lanes:
+        """True if one is NaN."""
+        name = "fcmp une" if self._float else "icmp ne"
+        return Lanes(self.b, self.b.compare(name, self.value, self.operand(other)))
+
+    def __neg__(self) -> Lanes:
+        return Lanes(self.b, self.b.op(self.value.type, f"fneg {self.value}"))
+
+    def _cast(self, name: str, element: str) -> Lanes:
+        return Lanes(self.b, self.b.cast(name, self.value, element))
 
     def bits(self) -> Lanes:
-        """Of f32 as i32."""
-        return Lanes(self.b, self.b.cast("bitcast", self.value, I32))
+        """Of a float as an integer."""
+        return self._cast("bitcast", I32 if element_of(self.value.type) == "float" else I64)
 
     def as_float(self) -> Lanes:
-        """The f32 with these bits."""
-        return Lanes(self.b, self.b.cast("bitcast", self.value, "float"))
+        """The float with these bits."""
+        return self._cast("bitcast", "float" if element_of(self.value.type) == I32 else "double")
 
-    def to_float(self) -> Lanes:
-        """The integers as f32."""
-        return Lanes(self.b, self.b.cast("sitofp", self.value, "float"))
+    def high_bits(self, from_bit: int) -> Lanes:
+        """Of an integer without a sign, from some bit on, as i32."""
+        return self._binary("lshr", from_bit)._cast("trunc", I32)
+
+    def to_float(self, element: str = "float") -> Lanes:
+        """The integers as floats."""
+        return self._cast("sitofp", element)
+
+    def widened(self) -> Lanes:
+        """f32 as f64."""
+        return self._cast("fpext", "double")
+
+    def narrowed(self) -> Lanes:
+        """f64 as f32."""
+        return self._cast("fptrunc", "float")
+
+    def _intrinsic(self, name: str, *others: Lanes) -> Lanes:
+        others_values = (other.value for other in others)
+        return Lanes(self.b, self.b.intrinsic(name, self.value, *others_values))
 
     def magnitude(self) -> Lanes:
-        return Lanes(self.b, self.b.intrinsic("fabs", self.value))
+        return self._intrinsic("fabs")
+
+    def truncated(self) -> Lanes:
+        """The integer towards zero, as a float."""
+        return self._intrinsic("trunc")
+
+    def root(self) -> Lanes:
+        return self._intrinsic("sqrt")
 
     def with_sign(self, other: Lanes) -> Lanes:
-        return Lanes(self.b, self.b.intrinsic("copysign", self.value, other.value))
+        return self._intrinsic("copysign", other)
 
     def clamped(self, low: float, high: float) -> Lanes:
         """Between two numbers; NaN stays."""

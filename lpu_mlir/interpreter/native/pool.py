@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from struct import Struct
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +110,7 @@ class Pool:
     def helpers(self) -> int:
         return self._helpers
 
-    def run(self, plan: Plan, bases: ctypes.Array[Any], workers: int) -> tuple[int, int] | None:
+    def run(self, plan: Plan, bases: bytes, workers: int) -> tuple[int, int] | None:
         """Runs a plan on the roots with these addresses; the first failure as entry and check.
 
         At most `workers` threads work, the caller's included.  Other Python threads run meanwhile.
@@ -141,9 +141,14 @@ class Pool:
             return self._helpers + 1
 
 
-def as_bases(addresses: Sequence[int]) -> ctypes.Array[Any]:
+def as_bases(addresses: Sequence[int]) -> bytes:
     """The addresses of the roots from number 2 on, as `Pool.run` takes them."""
-    return (_INT * (FIRST_ROOT + len(addresses)))(0, 0, *addresses)
+    return _packer(FIRST_ROOT + len(addresses)).pack(0, 0, *addresses)
+
+
+@cache
+def _packer(count: int) -> Struct:
+    return Struct(f"{count}q")
 
 
 @cache

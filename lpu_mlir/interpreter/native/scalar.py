@@ -2,8 +2,8 @@
 
 What each computes is defined by the reference interpreter's table of the same name, bit by bit but
 for the sign and payload of NaN, the sign of a zero that is the larger or smaller of two zeros, and
-the last bits of the functions of `elementary`.  Nothing traps and nothing is undefined: what MLIR
-leaves undefined is some value here too, on x86 that of the reference.
+the last bits of elementary functions.  Nothing traps and nothing is undefined: what MLIR leaves
+undefined is some value here too, on x86 that of the reference.
 
 A half-precision operation is computed in f32 and rounded.
 """
@@ -18,7 +18,10 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation
 
 from lpu_mlir.dialects.lpu import RemFOp, ui8
-from lpu_mlir.interpreter.native import elementary
+from lpu_mlir.interpreter.native import elementary, inverse, powers
+from lpu_mlir.interpreter.native.floats import HALVES, exact, like, rounded, to_float, widened
+from lpu_mlir.interpreter.native.lanes import Lanes
+from lpu_mlir.interpreter.native.library import Function, library, of_f32
 from lpu_mlir.interpreter.native.llvm import (
     I1,
     I8,
@@ -35,14 +38,10 @@ from lpu_mlir.interpreter.native.llvm import (
     vector,
 )
 
-Function: TypeAlias = Callable[..., Value]
-"""A function of a builder and the operands, all of the same number of lanes."""
-
 Unary: TypeAlias = Callable[[Builder, Value], Value]
 Binary: TypeAlias = Callable[[Builder, Value, Value], Value]
 
-_HALVES = ("half", "bfloat")
-_FLOATS = (*_HALVES, "float", "double")
+_FLOATS = (*HALVES, "float", "double")
 
 
 def emit_scalar(b: Builder, op: Operation, operands: Sequence[Value]) -> Value:
@@ -77,10 +76,6 @@ def _width(type: str) -> int:
     return int(element_of(type)[1:])
 
 
-def _like(x: Value, number: float) -> Value:
-    return literal(x.type, number)
-
-
 def _instruction(name: str) -> Binary:
     return lambda b, x, y: b.binary(name, x, y)
 
@@ -88,75 +83,6 @@ def _instruction(name: str) -> Binary:
 def _intrinsic(name: str) -> Function:
     def run(b: Builder, *operands: Value) -> Value:
         return b.intrinsic(name, *operands)
-
-    return run
-
-
-def _widened(b: Builder, x: Value) -> Value:
-    """Half precision as f32, which is exact; other floats as they are."""
-    match element_of(x.type):
-        case "half":
-            return b.cast("fpext", x, "float")
-        case "bfloat":
-            bits = b.cast("zext", b.cast("bitcast", x, "i16"), I32)
-            return b.cast("bitcast", b.binary("shl", bits, _like(bits, 16)), "float")
-        case _:
-            return x
-
-
-def _to_bfloat(b: Builder, x: Value) -> Value:
-    """The nearest bf16 to an f32, to even: by integers, as conversions of some machines flush
-    subnormal numbers to zero."""
-    bits = b.cast("bitcast", x, I32)
-    upper = b.binary("lshr", bits, _like(bits, 16))
-    odd = b.binary("and", upper, _like(bits, 1))
-    up = b.binary("add", odd, _like(bits, 0x7FFF))
-    nearest = b.binary("lshr", b.binary("add", bits, up), _like(bits, 16))
-    quiet = b.binary("or", upper, _like(bits, 0x40))
-    chosen = b.select(b.compare("fcmp uno", x, x), quiet, nearest)
-    return b.cast("bitcast", b.cast("trunc", chosen, "i16"), "bfloat")
-
-
-def _to_float(b: Builder, x: Value, element: str) -> Value:
-    """Any float as any other; from f64 to half precision by way of f32, as PyTorch converts."""
-    if element_of(x.type) == element:
-        return x
-    wide = _widened(b, x)
-    if element_of(wide.type) == element:
-        return wide
-    if element == "double":
-        return b.cast("fpext", wide, "double")
-    if element_of(wide.type) == "double":
-        wide = b.cast("fptrunc", wide, "float")
-    match element:
-        case "half":
-            return b.cast("fptrunc", wide, "half")
-        case "bfloat":
-            return _to_bfloat(b, wide)
-        case _:
-            return wide
-
-
-def _rounded(function: Function) -> Function:
-    """A function of f32 and f64, of half precision by way of f32."""
-
-    def run(b: Builder, *operands: Value) -> Value:
-        result = function(b, *(_widened(b, x) for x in operands))
-        return _to_float(b, result, element_of(operands[0].type))
-
-    return run
-
-
-def _exact(function: Function) -> Function:
-    """A function of f32 and f64 whose result is one of its operands, also for half precision."""
-
-    def run(b: Builder, *operands: Value) -> Value:
-        result = function(b, *(_widened(b, x) for x in operands))
-        if element_of(operands[0].type) != "bfloat":
-            return _to_float(b, result, element_of(operands[0].type))
-        bits = b.cast("bitcast", result, I32)
-        upper = b.cast("trunc", b.binary("lshr", bits, _like(bits, 16)), "i16")
-        return b.cast("bitcast", upper, "bfloat")
 
     return run
 
@@ -175,12 +101,25 @@ def _as_i8(function: Function) -> Function:
 # --- floats -------------------------------------------------------------------------------------
 
 
+_power_of_lanes = of_f32(powers.pow)
+
+
+def _power(b: Builder, x: Value, y: Value) -> Value:
+    if (function := powers.KNOWN_POWERS.get(known(y) or 0.0)) is not None:
+        return function(Lanes(b, x)).value
+    return _power_of_lanes(b, x, y)
+
+
+def _reciprocal_root(b: Builder, x: Value) -> Value:
+    return powers.rsqrt(Lanes(b, x)).value
+
+
 def _on_sign(function: Function, on_bits: Function) -> Function:
     """What changes no bit but the sign: for half precision, a function of the bits."""
 
     def run(b: Builder, *operands: Value) -> Value:
         element = element_of(operands[0].type)
-        if element not in _HALVES:
+        if element not in HALVES:
             return function(b, *operands)
         bits = (b.cast("bitcast", x, "i16") for x in operands)
         return b.cast("bitcast", on_bits(b, *bits), element)
@@ -193,15 +132,15 @@ def _negate(b: Builder, x: Value) -> Value:
 
 
 def _flip(b: Builder, bits: Value) -> Value:
-    return b.binary("xor", bits, _like(bits, 0x8000))
+    return b.binary("xor", bits, like(bits, 0x8000))
 
 
 def _magnitude(b: Builder, bits: Value) -> Value:
-    return b.binary("and", bits, _like(bits, 0x7FFF))
+    return b.binary("and", bits, like(bits, 0x7FFF))
 
 
 def _with_sign(b: Builder, bits: Value, sign: Value) -> Value:
-    return b.binary("or", _magnitude(b, bits), b.binary("and", sign, _like(sign, 0x8000)))
+    return b.binary("or", _magnitude(b, bits), b.binary("and", sign, like(sign, 0x8000)))
 
 
 def _select(b: Builder, condition: Value, x: Value, y: Value) -> Value:
@@ -247,7 +186,7 @@ _FCMP = (
 def _compare_floats(op: Operation) -> Binary:
     assert isinstance(op, arith.CmpfOp)
     predicate = _FCMP[op.predicate.value.data]
-    return lambda b, x, y: b.compare(f"fcmp {predicate}", _widened(b, x), _widened(b, y))
+    return lambda b, x, y: b.compare(f"fcmp {predicate}", widened(b, x), widened(b, y))
 
 
 # --- integers -----------------------------------------------------------------------------------
@@ -262,22 +201,22 @@ def _compare_integers(op: Operation) -> Binary:
 
 
 def _equals(b: Builder, x: Value, number: int) -> Value:
-    return b.compare("icmp eq", x, _like(x, number))
+    return b.compare("icmp eq", x, like(x, number))
 
 
 def _negative(b: Builder, x: Value) -> Value:
-    return b.compare("icmp slt", x, _like(x, 0))
+    return b.compare("icmp slt", x, like(x, 0))
 
 
 def _safe_divisor(b: Builder, y: Value) -> Value:
     """With 0 and -1 replaced by 1: on those the division traps or overflows."""
-    plus_one = b.binary("add", y, _like(y, 1))
-    return b.select(b.compare("icmp ult", plus_one, _like(y, 2)), _like(y, 1), y)
+    plus_one = b.binary("add", y, like(y, 1))
+    return b.select(b.compare("icmp ult", plus_one, like(y, 2)), like(y, 1), y)
 
 
 def _quotient(b: Builder, x: Value, y: Value) -> Value:
     quotient = b.binary("sdiv", x, _safe_divisor(b, y))
-    return b.select(_equals(b, y, -1), b.binary("sub", _like(x, 0), x), quotient)
+    return b.select(_equals(b, y, -1), b.binary("sub", like(x, 0), x), quotient)
 
 
 def _remainder(b: Builder, x: Value, y: Value) -> Value:
@@ -288,8 +227,8 @@ def _divide_and_step(b: Builder, x: Value, y: Value, steps: str, step: str) -> V
     """The quotient, and one further if there is a remainder whose sign compares so with y's."""
     rest = _remainder(b, x, y)
     signs = b.binary("xor", rest, y)
-    inexact = b.compare("icmp ne", rest, _like(rest, 0))
-    further = b.binary("and", inexact, b.compare(f"icmp {steps}", signs, _like(signs, 0)))
+    inexact = b.compare("icmp ne", rest, like(rest, 0))
+    further = b.binary("and", inexact, b.compare(f"icmp {steps}", signs, like(signs, 0)))
     return b.binary(step, _quotient(b, x, y), b.cast("zext", further, element_of(x.type)))
 
 
@@ -302,7 +241,7 @@ def _ceil_divide(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _nonzero(b: Builder, y: Value) -> Value:
-    return b.intrinsic("umax", y, _like(y, 1))
+    return b.intrinsic("umax", y, like(y, 1))
 
 
 def _unsigned_divide(b: Builder, x: Value, y: Value) -> Value:
@@ -315,7 +254,7 @@ def _unsigned_remainder(b: Builder, x: Value, y: Value) -> Value:
 
 def _unsigned_ceil_divide(b: Builder, x: Value, y: Value) -> Value:
     rest = _unsigned_remainder(b, x, y)
-    further = b.compare("icmp ne", rest, _like(rest, 0))
+    further = b.compare("icmp ne", rest, like(rest, 0))
     return b.binary("add", _unsigned_divide(b, x, y), b.cast("zext", further, element_of(x.type)))
 
 
@@ -323,14 +262,14 @@ def _shift_out(name: str) -> Binary:
     """A shift by the width or more, or by a negative number, leaves zeros."""
 
     def run(b: Builder, x: Value, y: Value) -> Value:
-        inside = b.compare("icmp ult", y, _like(y, _width(y.type)))
-        return b.select(inside, b.binary(name, x, y), _like(x, 0))
+        inside = b.compare("icmp ult", y, like(y, _width(y.type)))
+        return b.select(inside, b.binary(name, x, y), like(x, 0))
 
     return run
 
 
 def _shift_right(b: Builder, x: Value, y: Value) -> Value:
-    return b.binary("ashr", x, b.intrinsic("umin", y, _like(y, _width(y.type) - 1)))
+    return b.binary("ashr", x, b.intrinsic("umin", y, like(y, _width(y.type) - 1)))
 
 
 def _counted(name: str) -> Unary:
@@ -347,7 +286,7 @@ def _counted(name: str) -> Unary:
 def _integer_power(b: Builder, x: Value, y: Value) -> Value:
     """By squaring, as often as the largest exponent needs; of a negative exponent only the powers
     of 1 and -1 are not 0."""
-    zero, one = _like(x, 0), _like(x, 1)
+    zero, one = like(x, 0), like(x, 1)
     left = b.intrinsic("smax", y, zero)
     with b.loop(0, _significant_bits(b, left), carried=[one, x, left]) as loop:
         power, square, rest = loop.carried
@@ -359,7 +298,7 @@ def _integer_power(b: Builder, x: Value, y: Value) -> Value:
                 b.binary("lshr", rest, one),
             ]
         )
-    unit = b.compare("icmp ult", b.binary("add", x, one), _like(x, 3))
+    unit = b.compare("icmp ult", b.binary("add", x, one), like(x, 3))
     # x is -1, 0 or 1: with an odd exponent x itself, else its square.
     own = b.select(b.cast("trunc", y, I1), x, b.binary("mul", x, x))
     inverse = b.select(unit, own, zero)
@@ -371,7 +310,7 @@ def _significant_bits(b: Builder, x: Value) -> Value:
     element = element_of(x.type)
     if x.type != element:
         x = b.call(f"llvm.vector.reduce.or.{suffix(x.type)}", element, [x])
-    bits = b.binary("sub", _like(x, _width(element)), _counted("ctlz")(b, x))
+    bits = b.binary("sub", like(x, _width(element)), _counted("ctlz")(b, x))
     return bits if element == I64 else b.cast("zext", bits, I64)
 
 
@@ -384,7 +323,7 @@ def _result_element(op: Operation) -> str:
 
 def _convert_float(op: Operation) -> Unary:
     element = _result_element(op)
-    return lambda b, x: _to_float(b, x, element)
+    return lambda b, x: to_float(b, x, element)
 
 
 def _resize(extend: str) -> Callable[[Operation], Unary]:
@@ -406,7 +345,7 @@ def _integer_to_float(name: str) -> Callable[[Operation], Unary]:
     def make(op: Operation) -> Unary:
         element = _result_element(op)
         through = element if element == "double" else "float"
-        return lambda b, x: _to_float(b, b.cast(name, x, through), element)
+        return lambda b, x: to_float(b, b.cast(name, x, through), element)
 
     return make
 
@@ -421,7 +360,7 @@ def _float_to_signed(op: Operation) -> Unary:
     """To fewer than 32 bits by way of i32, to i1 of i64, as PyTorch converts."""
     element = _result_element(op)
     through = I64 if element in (I1, I64) else I32
-    return lambda b, x: _resized(b, _truncated(b, _widened(b, x), through), element)
+    return lambda b, x: _resized(b, _truncated(b, widened(b, x), through), element)
 
 
 def _float_to_unsigned(op: Operation) -> Unary:
@@ -429,12 +368,12 @@ def _float_to_unsigned(op: Operation) -> Unary:
     element = _result_element(op)
 
     def run(b: Builder, x: Value) -> Value:
-        wide = _widened(b, x)
-        half = _like(wide, 2.0**63)
+        wide = widened(b, x)
+        half = like(wide, 2.0**63)
         upper = b.compare("fcmp oge", wide, half)
         shifted = b.select(upper, b.binary("fsub", wide, half), wide)
         whole = _truncated(b, shifted, I64)
-        moved = b.binary("xor", whole, _like(whole, -(1 << 63)))
+        moved = b.binary("xor", whole, like(whole, -(1 << 63)))
         return _resized(b, b.select(upper, moved, whole), element)
 
     return run
@@ -442,8 +381,8 @@ def _float_to_unsigned(op: Operation) -> Unary:
 
 def _float_to_integer_power(b: Builder, x: Value, y: Value) -> Value:
     exponent = b.cast("uitofp" if element_of(y.type) == I1 else "sitofp", y, "double")
-    power = elementary.pow(b, _to_float(b, x, "double"), exponent)
-    return _to_float(b, power, element_of(x.type))
+    power = library("pow")(b, to_float(b, x, "double"), exponent)
+    return to_float(b, power, element_of(x.type))
 
 
 def _bitcast(op: Operation) -> Unary:
@@ -453,21 +392,21 @@ def _bitcast(op: Operation) -> Unary:
 
 # --- the tables ---------------------------------------------------------------------------------
 
-_ADD, _MULTIPLY = _rounded(_instruction("fadd")), _rounded(_instruction("fmul"))
-_MAXIMUM, _MINIMUM = _exact(_extreme("ogt")), _exact(_extreme("olt"))
+_ADD, _MULTIPLY = rounded(_instruction("fadd")), rounded(_instruction("fmul"))
+_MAXIMUM, _MINIMUM = exact(_extreme("ogt")), exact(_extreme("olt"))
 _AND, _OR, _XOR = _instruction("and"), _instruction("or"), _instruction("xor")
 
 PLAIN: dict[type[Operation], Function] = {
     arith.AddfOp: _ADD,
-    arith.SubfOp: _rounded(_instruction("fsub")),
+    arith.SubfOp: rounded(_instruction("fsub")),
     arith.MulfOp: _MULTIPLY,
-    arith.DivfOp: _rounded(_instruction("fdiv")),
+    arith.DivfOp: rounded(_instruction("fdiv")),
     arith.NegfOp: _on_sign(_negate, _flip),
-    RemFOp: _rounded(elementary.fmod),
+    RemFOp: rounded(of_f32(powers.fmod)),
     arith.MaximumfOp: _MAXIMUM,
     arith.MinimumfOp: _MINIMUM,
-    arith.MaxnumfOp: _exact(_extreme_number("ogt")),
-    arith.MinnumfOp: _exact(_extreme_number("olt")),
+    arith.MaxnumfOp: exact(_extreme_number("ogt")),
+    arith.MinnumfOp: exact(_extreme_number("olt")),
     arith.SelectOp: _select,
     arith.AddiOp: _instruction("add"),
     arith.SubiOp: _instruction("sub"),
@@ -491,43 +430,43 @@ PLAIN: dict[type[Operation], Function] = {
     arith.ShRUIOp: _as_i8(_shift_out("lshr")),
     math.AbsFOp: _on_sign(_intrinsic("fabs"), _magnitude),
     math.AbsIOp: _as_i8(_counted("abs")),
-    math.AcosOp: _rounded(elementary.acos),
-    math.AcoshOp: _rounded(elementary.acosh),
-    math.AsinOp: _rounded(elementary.asin),
-    math.AsinhOp: _rounded(elementary.asinh),
-    math.Atan2Op: _rounded(elementary.atan2),
-    math.AtanOp: _rounded(elementary.atan),
-    math.AtanhOp: _rounded(elementary.atanh),
-    math.CbrtOp: _rounded(elementary.cbrt),
-    math.CeilOp: _rounded(_intrinsic("ceil")),
+    math.AcosOp: rounded(of_f32(inverse.acos)),
+    math.AcoshOp: rounded(of_f32(inverse.acosh)),
+    math.AsinOp: rounded(of_f32(inverse.asin)),
+    math.AsinhOp: rounded(of_f32(inverse.asinh)),
+    math.Atan2Op: rounded(of_f32(inverse.atan2)),
+    math.AtanOp: rounded(of_f32(inverse.atan)),
+    math.AtanhOp: rounded(of_f32(inverse.atanh)),
+    math.CbrtOp: rounded(of_f32(powers.cbrt)),
+    math.CeilOp: rounded(_intrinsic("ceil")),
     math.CopySignOp: _on_sign(_intrinsic("copysign"), _with_sign),
-    math.CosOp: _rounded(elementary.cos),
-    math.CoshOp: _rounded(elementary.cosh),
+    math.CosOp: rounded(of_f32(elementary.cos)),
+    math.CoshOp: rounded(of_f32(elementary.cosh)),
     math.CountLeadingZerosOp: _as_i8(_counted("ctlz")),
     math.CountTrailingZerosOp: _as_i8(_counted("cttz")),
     math.CtPopOp: _as_i8(_intrinsic("ctpop")),
-    math.ErfOp: _rounded(elementary.erf),
-    math.Exp2Op: _rounded(elementary.exp2),
-    math.ExpM1Op: _rounded(elementary.expm1),
-    math.ExpOp: _rounded(elementary.exp),
+    math.ErfOp: rounded(of_f32(elementary.erf)),
+    math.Exp2Op: rounded(of_f32(elementary.exp2)),
+    math.ExpM1Op: rounded(of_f32(elementary.expm1)),
+    math.ExpOp: rounded(of_f32(elementary.exp)),
     math.FPowIOp: _float_to_integer_power,
-    math.FloorOp: _rounded(_intrinsic("floor")),
-    math.FmaOp: _rounded(_intrinsic("fma")),
+    math.FloorOp: rounded(_intrinsic("floor")),
+    math.FmaOp: rounded(_intrinsic("fma")),
     math.IPowIOp: _as_i8(_integer_power),
-    math.Log10Op: _rounded(elementary.log10),
-    math.Log1pOp: _rounded(elementary.log1p),
-    math.Log2Op: _rounded(elementary.log2),
-    math.LogOp: _rounded(elementary.log),
-    math.PowFOp: _rounded(elementary.pow),
-    math.RoundEvenOp: _rounded(_intrinsic("roundeven")),
-    math.RoundOp: _rounded(_intrinsic("round")),
-    math.RsqrtOp: _rounded(elementary.rsqrt),
-    math.SinOp: _rounded(elementary.sin),
-    math.SinhOp: _rounded(elementary.sinh),
-    math.SqrtOp: _rounded(_intrinsic("sqrt")),
-    math.TanOp: _rounded(elementary.tan),
-    math.TanhOp: _rounded(elementary.tanh),
-    math.TruncOp: _rounded(_intrinsic("trunc")),
+    math.Log10Op: rounded(of_f32(elementary.log10)),
+    math.Log1pOp: rounded(of_f32(elementary.log1p)),
+    math.Log2Op: rounded(of_f32(elementary.log2)),
+    math.LogOp: rounded(of_f32(elementary.log)),
+    math.PowFOp: rounded(_power),
+    math.RoundEvenOp: rounded(_intrinsic("roundeven")),
+    math.RoundOp: rounded(_intrinsic("round")),
+    math.RsqrtOp: rounded(_reciprocal_root),
+    math.SinOp: rounded(of_f32(elementary.sin)),
+    math.SinhOp: rounded(of_f32(elementary.sinh)),
+    math.SqrtOp: rounded(_intrinsic("sqrt")),
+    math.TanOp: rounded(of_f32(elementary.tan)),
+    math.TanhOp: rounded(of_f32(elementary.tanh)),
+    math.TruncOp: rounded(_intrinsic("trunc")),
 }
 """Operations that are one function whatever their types."""
 

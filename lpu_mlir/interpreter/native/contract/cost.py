@@ -12,7 +12,7 @@ from lpu_mlir.interpreter.native.contract.axes import Axis
 from lpu_mlir.interpreter.native.contract.plan import Level, Plan, known, plans
 
 FMA_CYCLES = 0.5
-EVERY_OTHER_CYCLES = 1.0
+EVERY_OTHER_CYCLES = 1.5
 """What it takes longer to load a vector of every other element."""
 SCALAR_CYCLES = 0.5
 """To load a scalar into all lanes."""

@@ -1,31 +1,29 @@
-"""The code of a contraction: loops over blocks of sums, and where their results go.
-
-Where an extent is not a multiple of a block's, the last block is moved back or repeats its last
-position, so that nothing outside is read or written; where the sums are added to what is there,
-what another block has added already is left alone.
-"""
+"""Contractions as LLVM text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from lpu_mlir.dialects.lpu import element_bytes
 from lpu_mlir.interpreter.native.contract.arithmetic import Arithmetic
-from lpu_mlir.interpreter.native.contract.axes import axes_of
-from lpu_mlir.interpreter.native.contract.blocks import Run, runs
+from lpu_mlir.interpreter.native.contract.axes import Axis, axes_of
 from lpu_mlir.interpreter.native.contract.cost import choose
-from lpu_mlir.interpreter.native.contract.pack import Packing, panel_elements
-from lpu_mlir.interpreter.native.contract.parts import Contraction, Place, Row
-from lpu_mlir.interpreter.native.contract.plan import Level, Plan, scalar_plan
-from lpu_mlir.interpreter.native.contract.sums import Summation
-from lpu_mlir.interpreter.native.llvm import I1, Builder, Int, Value, lanes_of
+from lpu_mlir.interpreter.native.contract.loops import Emission, Scratch
+from lpu_mlir.interpreter.native.contract.parts import Contraction
+from lpu_mlir.interpreter.native.contract.plan import Plan, known, scalar_plan
+from lpu_mlir.interpreter.native.llvm import I1, Builder, Int
 from lpu_mlir.interpreter.native.machine import Machine
 from lpu_mlir.interpreter.native.tile import View
 
-Scratch = Callable[[int], Value]
-"""Gives memory of so many bytes."""
+PART = 512
+"""Products that are summed at a time where sums are long and the operands are read again and again,
+so that what is read stays near."""
+LONG, LONG_ACROSS = 3072, 1024
+"""How long that is; and how long where the operands are walked across their rows."""
+FEW = 8
+"""Rows, or columns, of which there must be more."""
 
 
 def emit_contract(
@@ -49,141 +47,81 @@ def emit_contract(
     axes = axes_of(b, lhs, lhs_dims, rhs, rhs_dims, out)
     if any(axis.size == 0 and not axis.summed for axis in axes):
         return
-    size = element_bytes(out.element)
-    plan = choose(axes, machine.lanes(size), machine.vector_registers, size)
-
-    def by(plan: Plan) -> None:
-        operands = (rhs, lhs) if plan.swapped else (lhs, rhs)
-        what = Contraction(b, Arithmetic(b, out.element), *operands, out, accumulate, plan)
-        Emission(what, scratch).run()
-
-    extent = plan.vector.size if plan.vector else 1
-    if isinstance(extent, int):
-        by(plan)
-        return
-    # Vectors are never partly filled, so an axis may turn out too short for them.
-    short = b.less(extent, plan.lanes)
-    with b.when(short):
-        by(scalar_plan(axes))
-    with b.when(b.op(I1, f"xor {short}, true")):
-        by(plan)
+    product = Product(b, machine, lhs, rhs, out, scratch)
+    axis = _cut(axes)
+    if axis is None:
+        product.whole(axes, accumulate)
+    else:
+        product.in_parts(axes, axis, accumulate)
 
 
 @dataclass(frozen=True)
-class Emission:
-    """The blocks of a contraction; packed operands are in the panel."""
+class Product:
+    """Two operands and where the sums of their products go."""
 
-    what: Contraction
+    b: Builder
+    machine: Machine
+    lhs: View
+    rhs: View
+    out: View
     scratch: Scratch
 
-    def run(self) -> None:
-        what = self.what
-        place = Place(what.lhs.base, what.rhs.base, what.out.base)
-        if what.plan.packed:
-            size = panel_elements(what) * element_bytes(what.out.element)
-            self._levels(what.plan.levels, place, [Row()], self.scratch(size))
-        else:
-            self._levels(what.plan.levels, place, [Row()])
-
-    def _levels(
-        self, levels: Sequence[Level], place: Place, rows: list[Row], panel: Value | None = None
-    ) -> None:
-        """The loops over the blocks, and in them each block."""
-        what = self.what
-        if panel is not None and all(level.axis.rhs == 0 for level in levels):
-            what, place, rows = Packing.of(what, rows, panel).packed(place, rows)
-            replace(self, what=what)._levels(levels, place, rows)
+    def whole(self, axes: Sequence[Axis], accumulate: bool) -> None:
+        """Everything, by the best plan."""
+        b, size = self.b, element_bytes(self.out.element)
+        plan = choose(axes, self.machine.lanes(size), self.machine.vector_registers, size)
+        extent = plan.vector.size if plan.vector else 1
+        if isinstance(extent, int):
+            self.by(plan, accumulate)
             return
-        if not levels:
-            self._store_all(place, rows, Summation(what, rows).total(place))
-            return
-        level, axis = levels[0], levels[0].axis
-        for run in runs(what.b, axis.size, what.width(axis), level.count, level.apart):
-            with self._each(run) as start:
-                there = what.moved(place, axis, start) if run.exact else place
-                more = what.rows(rows, axis, run.positions(what.b, start))
-                self._levels(levels[1:], there, more, panel)
+        # Vectors are never partly filled, so an axis may turn out too short for them.
+        short = b.less(extent, plan.lanes)
+        with b.when(short):
+            self.by(scalar_plan(axes), accumulate)
+        with b.when(b.op(I1, f"xor {short}, true")):
+            self.by(plan, accumulate)
 
-    @contextmanager
-    def _each(self, run: Run) -> Generator[Int]:
-        """A loop over the blocks of a run, giving where each starts."""
-        b = self.what.b
-        if run.blocks == 1:
-            yield run.first
-            return
-        with b.loop(run.first, b.add(run.first, b.mul(run.blocks, run.step)), run.step) as loop:
-            yield loop.index
+    def in_parts(self, axes: Sequence[Axis], axis: Axis, accumulate: bool) -> None:
+        """One part of an axis after the other, each added to the sums of those before."""
+        if not accumulate:
+            self.whole([replace(a, size=0) if a.summed else a for a in axes], False)
+        size = known(axis.size)
+        part = _part(size)
+        with self.b.loop(0, size // part) as loop:
+            self._part(axes, axis, self.b.mul(loop.index, part), part)
+        if size % part:
+            self._part(axes, axis, size // part * part, size % part)
 
-    # --- results --------------------------------------------------------------------------------
+    def _part(self, axes: Sequence[Axis], axis: Axis, start: Int, size: int) -> None:
+        b = self.b
+        lhs = b.address(self.lhs.base, b.mul(start, axis.lhs), self.lhs.element)
+        rhs = b.address(self.rhs.base, b.mul(start, axis.rhs), self.rhs.element)
+        moved = replace(self, lhs=replace(self.lhs, base=lhs), rhs=replace(self.rhs, base=rhs))
+        moved.whole([replace(a, size=size) if a is axis else a for a in axes], True)
 
-    def _store_all(self, place: Place, rows: Sequence[Row], sums: Sequence[Value]) -> None:
-        plan = self.what.plan
-        if plan.dot:
-            self._store_dots(place, rows, sums)
-        elif plan.vector is None or plan.vector.out == 1:
-            for row, value in zip(rows, sums, strict=True):
-                stale = () if row.stale == 0 else (self.what.lanes_from(row.stale),)
-                self._write(place, row.out, value, (*row.fresh, *stale))
-        else:
-            self._store_across(place, rows, sums)
-
-    def _store_dots(self, place: Place, rows: Sequence[Row], sums: Sequence[Value]) -> None:
-        """Store the sum of the lanes of each row, several at once where they are neighbours."""
-        at = 0
-        for value in self.what.arithmetic.lane_sums(sums):
-            group = rows[at : at + lanes_of(value.type)]
-            at += len(group)
-            if _are_neighbours(group):
-                self._write(place, group[0].out, value, group[0].fresh)
-            else:
-                for lane, row in enumerate(group):
-                    self._write(place, row.out, self.what.b.extract(value, lane), row.fresh)
-
-    def _store_across(self, place: Place, rows: Sequence[Row], sums: Sequence[Value]) -> None:
-        """Store each lane somewhere else, together with that lane of rows that are neighbours."""
-        b, plan = self.what.b, self.what.plan
-        assert plan.vector is not None
-        at = 0
-        while at < len(rows):
-            count = plan.lanes
-            while count > len(rows) - at or not _are_neighbours(rows[at : at + count]):
-                count //= 2
-            row = rows[at]
-            joined = self.what.arithmetic.interleaved(sums[at : at + count])
-            for lane in range(plan.lanes):
-                first = lane * count % plan.lanes
-                value = self._part(joined[lane * count // plan.lanes], first, count)
-                offset = b.add(row.out, b.mul(lane, plan.vector.out))
-                stale = () if row.stale == 0 else (b.less(row.stale, lane + 1),)
-                self._write(place, offset, value, (*row.fresh, *stale))
-            at += count
-
-    def _part(self, value: Value, first: int, count: int) -> Value:
-        """Some lanes of a vector."""
-        if count == 1:
-            return self.what.b.extract(value, first)
-        return self.what.arithmetic.shuffle(value, value, range(first, first + count))
-
-    def _write(self, place: Place, offset: Int, value: Value, conditions: Sequence[Value]) -> None:
-        """Store, or add to what is there where the conditions hold."""
-        what, b = self.what, self.what.b
-        element = what.out.element
-        address = b.address(place.out, offset, element)
-        if what.accumulate:
-            old = b.load(address, element, lanes_of(value.type))
-            value = what.arithmetic.add(old, value)
-            for condition in conditions:
-                value = what.arithmetic.select(condition, value, old)
-        b.store(value, address, element)
+    def by(self, plan: Plan, accumulate: bool) -> None:
+        """Everything, by this plan; along the axis of its vectors there must be a whole one."""
+        operands = (self.rhs, self.lhs) if plan.swapped else (self.lhs, self.rhs)
+        arithmetic = Arithmetic(self.b, self.out.element)
+        what = Contraction(self.b, arithmetic, *operands, self.out, accumulate, plan)
+        Emission(what, self.scratch).run()
 
 
-def _are_neighbours(rows: Sequence[Row]) -> bool:
-    """Whether the results follow each other in memory, each for itself; one row is."""
-    first = rows[0].out
-    return len(rows) == 1 or (
-        isinstance(first, int)
-        and all(
-            row.out == first + n and not row.fresh and row.stale == rows[0].stale
-            for n, row in enumerate(rows)
-        )
-    )
+def _cut(axes: Sequence[Axis]) -> Axis | None:
+    """The summed axis to sum in parts, if sums are so long and so much is read again that this is
+    better."""
+    summed = [axis for axis in axes if axis.summed]
+    if len(summed) != 1 or not isinstance(summed[0].size, int):
+        return None
+    axis = summed[0]
+    if known(axis.size) < (LONG if 1 in (axis.lhs, axis.rhs) else LONG_ACROSS):
+        return None
+    rows = prod(known(axis.size) for axis in axes if axis.rhs == 0)
+    columns = prod(known(axis.size) for axis in axes if axis.lhs == 0)
+    return axis if min(rows, columns) > FEW else None
+
+
+def _part(size: int) -> int:
+    """The length of a part: one of which there is a whole number, if there is a good one."""
+    divisors = [n for n in range(PART // 2, PART + 1) if size % n == 0]
+    return max(divisors, key=lambda n: (n % 16 == 0, n), default=PART)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import f16
+
 from lpu_mlir.interpreter.native.contract.arithmetic import Arithmetic
 from lpu_mlir.interpreter.native.contract.axes import Axis
 from lpu_mlir.interpreter.native.contract.blocks import Position
@@ -98,6 +100,8 @@ class Contraction:
             loaded = self._every_other(view, address)
         else:
             loaded = self._gathered(view, address, stride)
+        if view.element == f16:
+            loaded = b.splat(loaded, lanes)  # processors widen vectors of these, not scalars
         return b.splat(self.arithmetic.widen(loaded, view.element), lanes)
 
     def _every_other(self, view: View, address: Value) -> Value:

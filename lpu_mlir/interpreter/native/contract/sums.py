@@ -44,7 +44,7 @@ class Summation:
             return self._step(place, sets)
         b, axis = self.what.b, axes[0]
         trips = b.floor_divide(axis.size, self.what.width(axis))
-        unroll = self._unroll(trips, axes[1:])
+        unroll = self._unroll(axis, trips, axes[1:])
         whole = trips if unroll == 1 else b.round_down(trips, unroll)
         sets = self._walk(axes, place, (0, whole), unroll, sets)
         if whole != trips:
@@ -108,21 +108,35 @@ class Summation:
         size = len(self.rows)
         return [list(values[at : at + size]) for at in range(0, len(values), size)]
 
-    def _unroll(self, trips: Int, inner: Sequence[Axis]) -> int:
+    def _unroll(self, axis: Axis, trips: Int, inner: Sequence[Axis]) -> int:
         """How many trips the body of a loop makes: all, as many as divide them, or any."""
         steps = len(self.rows)
-        for axis in inner:
-            if not isinstance(axis.size, int) or axis is self.what.plan.vector:
+        for other in inner:
+            if not isinstance(other.size, int) or other is self.what.plan.vector:
                 return 1
-            steps *= axis.size
+            steps *= other.size
         most = max(1, UNROLLED // max(steps, 1))
-        copies = self.what.plan.copies
+        copies = 1 if inner else self.what.plan.copies
         if not isinstance(trips, int):
             return copies
+        if self._reads_again(axis, min(trips, most)):
+            return 1
         if trips <= most:
             return max(trips, 1)
         divisors = [n for n in range(most, 0, -1) if trips % n == 0 and n % copies == 0]
-        return divisors[0] if divisors else copies
+        return divisors[0] if divisors and not inner else copies
+
+    def _reads_again(self, axis: Axis, trips: int) -> bool:
+        """Whether one of so many trips reads for one row what an earlier one does for another;
+        compilers would keep it in a register that there is not."""
+        for operand in ("lhs", "rhs"):
+            stride, offsets = getattr(axis, operand), {getattr(row, operand) for row in self.rows}
+            if isinstance(stride, int) and stride != 0 and len(offsets) > 1:
+                known_offsets = {offset for offset in offsets if isinstance(offset, int)}
+                for n in range(1, trips):
+                    if any(offset + n * stride in known_offsets for offset in known_offsets):
+                        return True
+        return False
 
     def _rest(self, axis: Axis, place: Place, sets: list[Sums]) -> list[Sums]:
         """What does not fill a vector: the last full vector, without what has been added."""

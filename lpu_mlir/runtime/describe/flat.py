@@ -22,6 +22,7 @@ from lpu_mlir.dialects.lpu import (
     offset,
 )
 from lpu_mlir.dialects.lpu_kernel import KernelOp
+from lpu_mlir.runtime.describe.layout import layout_of
 from lpu_mlir.runtime.layout import Layout
 
 
@@ -170,7 +171,7 @@ def aliases(flat: FlatProgram, kernel: KernelOp) -> set[tuple[int, int]]:
 
 def _whole(value: SSAValue) -> Buffer:
     """A buffer that is a root by itself."""
-    layout = Layout.of(value.type)
+    layout = layout_of(value.type)
     return Buffer(Object(Root(layout), Expr.const(0)), Expr.const(0), layout)
 
 
@@ -193,7 +194,7 @@ class _Flattener:
                     arenas[op.output] = self.arena(op, depth)
                 case lpu_host.CarveOp():
                     place = Object(arenas[op.arena].root, op.offset.data)
-                    buffers[op.output] = Buffer(place, Expr.const(0), Layout.of(op.output.type))
+                    buffers[op.output] = Buffer(place, Expr.const(0), layout_of(op.output.type))
                 case func.CallOp():
                     self.call(op, buffers, depth)
                 case func.ReturnOp():
@@ -217,7 +218,7 @@ class _Flattener:
         buffers.update(zip(op.results, returned, strict=True))
 
     def arena(self, op: lpu_host.ArenaOp, depth: int) -> Arena:
-        arena = Arena(Root(Layout.of(op.output.type)), op.peak.data, depth)
+        arena = Arena(Root(layout_of(op.output.type)), op.peak.data, depth)
         self.arenas.append(arena)
         return arena
 
@@ -262,7 +263,7 @@ class _Flattener:
     def view(self, op: lpu_host.ViewOp, buffers: dict[SSAValue, Buffer]) -> None:
         source, type = buffers[op.source], op.output.type
         moved = (offset(type) - offset(op.source.type)) * element_bytes(element_type(type))
-        buffers[op.output] = Buffer(source.object, source.start + moved, Layout.of(type))
+        buffers[op.output] = Buffer(source.object, source.start + moved, layout_of(type))
 
     def finish(self) -> None:
         """Gives each arena to the run that alone uses it, if there is one."""

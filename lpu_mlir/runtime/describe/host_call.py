@@ -1,0 +1,37 @@
+"""Host calls, read off the operations."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+
+from lpu_mlir.dialects.lpu import HostCallOp, IntsAttr
+from lpu_mlir.frontend.arguments import plain_arguments
+from lpu_mlir.frontend.importer import BINDS, ORDERS, STORAGE
+from lpu_mlir.runtime.describe.layout import layout_of
+from lpu_mlir.runtime.host_call import Operator
+
+
+def describe_host_call(op: HostCallOp) -> Operator:
+    """The call of a PyTorch operator that an operation stands for."""
+    return Operator(
+        op.overload.data,
+        plain_arguments(op.arguments.data),
+        tuple(_bound_symbols(op)),
+        tuple(layout_of(result.type) if result.uses else None for result in op.outputs),
+        STORAGE in op.attributes,
+        tuple(_memory_orders(op)),
+    )
+
+
+def _memory_orders(op: HostCallOp) -> list[tuple[int, ...]]:
+    orders = op.attributes.get(ORDERS)
+    if not isinstance(orders, ArrayAttr):
+        return []
+    return [order.data for order in orders.data if isinstance(order, IntsAttr)]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+
+
+def _bound_symbols(op: HostCallOp) -> list[str]:
+    bound = op.attributes.get(BINDS)
+    if not isinstance(bound, ArrayAttr):
+        return []
+    return [s.data for s in bound.data if isinstance(s, StringAttr)]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
