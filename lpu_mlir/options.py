@@ -33,7 +33,7 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 class Options:
     """Options of one compilation; ValueError or TypeError for a value that is not allowed."""
 
-    interpreter: str = "reference"
+    interpreter: str = "native"
     """What runs the kernels. "reference" executes them tile by tile and checks every access;
     "compare" does so, too, runs each graph in eager PyTorch beside it, and raises
     `lpu_mlir.MismatchError` where they differ."""

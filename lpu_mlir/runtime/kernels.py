@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lpu_mlir.interpreter.native.compile import Code, Loader
 from lpu_mlir.interpreter.native.pool import Plan, as_bases, pool
+from lpu_mlir.model.traffic import moved_bytes_of
 from lpu_mlir.runtime.host_program import Fixed, Kernel
 
 
@@ -46,6 +47,19 @@ class LoadedKernel:
         error, message = self.kernel.checks[check]
         exception: type[Exception] = vars(builtins)[error]
         return exception(message)
+
+    def moved(self, slots: Sequence[int]) -> tuple[int, int]:
+        """Bytes that a launch with these slots reads and writes."""
+        moved = self.kernel.moved
+        if not isinstance(moved, str):
+            return moved
+        indices: list[int] = []
+        place = 0
+        for fixed in self.kernel.arguments:
+            if fixed is None:
+                indices.append(int(slots[place]))
+            place += 1 if fixed is None else fixed.slots
+        return moved_bytes_of(moved, tuple(indices))
 
     def launch(self, args: Sequence[Tensor | int], workers: int) -> None:
         """Runs the kernel on CPU tensors and index values, in the order of its arguments.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -31,7 +30,7 @@ from lpu_mlir.runtime.host_program import (
 from lpu_mlir.runtime.kernels import LoadedKernel
 from lpu_mlir.runtime.numbers import Symbols, number, numbers
 from lpu_mlir.runtime.profile import is_profiling, profiled
-from lpu_mlir.runtime.stats import KernelUse, RunStats
+from lpu_mlir.runtime.stats import RunStats
 from lpu_mlir.runtime.tables import Bound, RunTable
 
 KERNELS, HOST = logger("kernels"), logger("host")
@@ -59,8 +58,6 @@ class Function:
     def __init__(self, described: HostFunction, kernels: Mapping[str, LoadedKernel]):
         self.kernels, self.others = kernels, described.others
         self.buffers = SHARED.get()
-        runs = [step for step in described.steps if isinstance(step, Launches)]
-        self.uses = Counter(name for run in runs for name in run.kernels)
         self.steps = [_STEPS[type(step)](self, step) for step in described.steps]
         self.returned = [self.reader(access) for access in described.returned]
 
@@ -115,6 +112,8 @@ class Function:
             if call.stats is not None:
                 peak = call.stats.arena_bytes + bound.arena_bytes
                 call.stats.peak_bytes = max(call.stats.peak_bytes, peak)
+                for name, use in bound.uses.items():
+                    call.stats.add_launch(name, use)
             if is_profiling() or KERNELS.isEnabledFor(logging.DEBUG):
                 one_by_one(bound, given)
                 return
@@ -233,6 +232,4 @@ class NativeProgram:
         start = perf_counter()
         returned = function([*arguments, *destinations], symbols, stats)
         stats.seconds = perf_counter() - start
-        for name, launches in function.uses.items():
-            stats.add_launch(name, KernelUse(launches))
         return returned
