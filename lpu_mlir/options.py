@@ -35,7 +35,7 @@ class Options:
 
     interpreter: str = "native"
     """What runs the kernels. "native" makes machine code of them; "reference" executes them tile by
-    tile, checks every access, and is slow; "compare" runs each kernel in both ways and each graph in
+    tile, checks every access, and is slow; "compare" runs each kernel in both ways, each graph in
     eager PyTorch beside it, and raises `lpu_mlir.MismatchError` where results differ."""
 
     fallback: str = "host"
@@ -50,8 +50,8 @@ class Options:
     calls; see below."""
 
     seed: int = 0
-    """For "reference": shuffles the order in which the cores of a phase are interpreted; 0 keeps them
-    in order."""
+    """For "reference": shuffles the order in which the cores of a phase are interpreted; 0 keeps
+    them in order."""
 
     verify: bool = False
     """Verify the IR after every stage of the pipeline: slow, for finding bugs in the compiler."""
