@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.runtime.host_call import Operator
 from lpu_mlir.runtime.layout import Layout
-from lpu_mlir.runtime.traffic import Move
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -34,6 +33,11 @@ class Fixed:
     sizes: tuple[int | None, ...]
     strides: tuple[int | None, ...] | None
     """None for a dense memref: they follow from the sizes."""
+
+    @property
+    def slots(self) -> int:
+        """How many a memref takes: one for its address, and those that it is told."""
+        return 1 + self.sizes.count(None) + (self.strides or ()).count(None)
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,9 @@ class Kernel:
     """What is fixed of memrefs, in order; None for an index."""
     worker_bytes: int
     """Another worker is worth it for so many bytes of the kernel's buffers."""
-    moves: tuple[Move, ...]
-    """What it moves between DRAM and cores."""
+    moved: tuple[int, int] | str
+    """Bytes that a launch reads and writes; the text of a kernel that is to be asked for them, as
+    they depend on its index arguments."""
 
 
 # --- steps --------------------------------------------------------------------------------------

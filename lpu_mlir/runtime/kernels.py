@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -13,7 +12,8 @@ from torch import Tensor
 
 from lpu_mlir.interpreter.native.compile import Code, Loader
 from lpu_mlir.interpreter.native.pool import Plan, as_bases, pool
-from lpu_mlir.runtime.host_program import Fixed, Kernel
+from lpu_mlir.model.traffic import moved_bytes_of
+from lpu_mlir.runtime.host_program import Fixed, Ints, Kernel
 
 
 @dataclass(frozen=True)
@@ -42,24 +42,24 @@ class LoadedKernel:
         """Bytes for each worker."""
         return self.kernel.scratch
 
-    @cached_property
-    def index_slots(self) -> Sequence[int]:
-        """Which of its slots hold indices."""
-        found: list[int] = []
-        slot = 0
-        for fixed in self.kernel.arguments:
-            if fixed is None:
-                found.append(slot)
-                slot += 1
-            else:
-                slot += 1 + fixed.sizes.count(None) + (fixed.strides or ()).count(None)
-        return found
-
     def failure(self, check: int) -> Exception:
         """The exception of a failed check."""
         error, message = self.kernel.checks[check]
         exception: type[Exception] = vars(builtins)[error]
         return exception(message)
+
+    def moved(self, slots: Ints) -> tuple[int, int]:
+        """Bytes that a launch with these slots reads and writes."""
+        moved = self.kernel.moved
+        if not isinstance(moved, str):
+            return moved
+        indices: list[int] = []
+        place = 0
+        for fixed in self.kernel.arguments:
+            if fixed is None:
+                indices.append(int(slots[place]))
+            place += 1 if fixed is None else fixed.slots
+        return moved_bytes_of(moved, tuple(indices))
 
     def launch(self, args: Sequence[Tensor | int], workers: int) -> None:
         """Runs the kernel on CPU tensors and index values, in the order of its arguments.

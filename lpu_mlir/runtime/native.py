@@ -30,7 +30,7 @@ from lpu_mlir.runtime.host_program import (
 from lpu_mlir.runtime.kernels import LoadedKernel
 from lpu_mlir.runtime.numbers import Symbols, number, numbers
 from lpu_mlir.runtime.profile import is_profiling, profiled
-from lpu_mlir.runtime.stats import RunStats
+from lpu_mlir.runtime.stats import LAUNCHED, RunStats
 from lpu_mlir.runtime.tables import Bound, RunTable
 
 KERNELS, HOST = logger("kernels"), logger("host")
@@ -117,8 +117,8 @@ class Function:
             if call.stats is not None:
                 peak = call.stats.arena_bytes + bound.arena_bytes
                 call.stats.peak_bytes = max(call.stats.peak_bytes, peak)
-                for kernel, use in zip(table.kernels, bound.uses, strict=True):
-                    call.stats.add_launch(kernel.name, use)
+                for name, use in bound.uses.items():
+                    call.stats.add_launch(name, use)
             if is_profiling() or KERNELS.isEnabledFor(logging.DEBUG):
                 one_by_one(bound, given)
                 return
@@ -190,19 +190,16 @@ def one_by_one(bound: Bound, given: Sequence[int]) -> None:
     """A run with a native call, a row in the profile and a line in the log for each launch."""
     arena = torch.empty(bound.arena_bytes, dtype=torch.uint8)
     bases = as_bases([*given, arena.data_ptr()])
-    for (kernel, plan), use in zip(bound.launches, bound.uses, strict=True):
+    for (kernel, plan), first in zip(bound.launches, bound.firsts, strict=True):
         start = perf_counter()
         with profiled(f"lpu_mlir::{kernel.name}", inside=False):
             failed = pool().run(plan, bases, torch.get_num_threads())
         if failed is not None:
             raise kernel.failure(failed[1])
-        KERNELS.debug(
-            "%s: %d bytes read, %d written, %.6f s",
-            kernel.name,
-            use.dram_read,
-            use.dram_written,
-            perf_counter() - start,
-        )
+        seconds = perf_counter() - start
+        if KERNELS.isEnabledFor(logging.DEBUG):
+            read, written = kernel.moved(bound.slots[first:])
+            KERNELS.debug(LAUNCHED, kernel.name, read, written, seconds)
 
 
 def _present(tensor: Tensor | None) -> Tensor:

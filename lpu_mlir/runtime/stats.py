@@ -12,6 +12,9 @@ from torch import Tensor
 from lpu_mlir.runtime.layout import Layout
 from lpu_mlir.runtime.numbers import Symbols
 
+LAUNCHED = "%s: %d bytes read, %d written, %.6f s"
+"""What is logged of a launch: kernel, bytes, time."""
+
 
 @dataclass
 class KernelUse:

@@ -13,7 +13,6 @@ from lpu_mlir.runtime.host_program import Ints, Launches
 from lpu_mlir.runtime.kernels import LoadedKernel
 from lpu_mlir.runtime.numbers import Bounded, Symbols, evaluator
 from lpu_mlir.runtime.stats import KernelUse
-from lpu_mlir.runtime.traffic import traffic
 
 MOST_BINDINGS = 64
 """For so many values of the symbols tables are kept."""
@@ -33,17 +32,13 @@ class Bound:
     """The first slot of each launch."""
 
     @cached_property
-    def uses(self) -> Sequence[KernelUse]:
-        """What each launch moves."""
-        found: dict[tuple[str, tuple[int, ...]], KernelUse] = {}
-        uses: list[KernelUse] = []
-        for loaded, first in zip(self.kernels, self.firsts, strict=True):
-            indices = tuple(int(self.slots[first + n]) for n in loaded.index_slots)
-            if (loaded.name, indices) not in found:
-                read, written = traffic(loaded.kernel.moves, indices)
-                found[loaded.name, indices] = KernelUse(1, read, written)
-            uses.append(found[loaded.name, indices])
-        return uses
+    def uses(self) -> Mapping[str, KernelUse]:
+        """What all launches of each kernel do."""
+        found: dict[str, KernelUse] = {}
+        for kernel, first in zip(self.kernels, self.firsts, strict=True):
+            use = KernelUse(1, *kernel.moved(self.slots[first:]))
+            found.setdefault(kernel.name, KernelUse()).add(use)
+        return found
 
     @cached_property
     def plan(self) -> Plan:
