@@ -346,3 +346,32 @@ def test_index_arithmetic_rounds_down(divisor: int, is_known: bool):
             number,
             divisor,
         )
+
+
+@pytest.mark.parametrize("trips", [0, 2])
+def test_a_tile_that_is_put_into_memory_is_there_after_a_loop_that_reads_it(trips: int):
+    launch(
+        """
+    lpu_kernel.kernel @k(%x: memref<9x8xf32, #m>, %i: memref<4xi64, #m>, %y: memref<4x4xf32, #m>,
+                         %n: index) access [ro, ro, wo] cores 1 {
+      lpu_kernel.phase cores(%c) {
+        %j = lpu_kernel.load %i[0] [4] : memref<4xi64, #m> -> !t<4xi64>
+        %t = lpu_kernel.load %x[0, 0] [1, 8] index 0 by %j
+          : memref<9x8xf32, #m>, !t<4xi64> -> !t<4x8xf32>
+        %o = lpu_kernel.fill 1.0 : f32 [4, 8] -> !t<4x8xf32>
+        %z = lpu_kernel.fill 0.0 : f32 [4, 4] -> !t<4x4xf32>
+        %s = lpu_kernel.for reduction %k = 0 to %n step 1 iter_args(%a = %z) -> (!t<4x4xf32>) {
+          %p = lpu_kernel.contract %t as [0, 2], %o as [1, 2] acc(%a : !t<4x4xf32>)
+            : !t<4x8xf32>, !t<4x8xf32> -> !t<4x4xf32>
+          lpu_kernel.yield %p : !t<4x4xf32>
+        }
+        %q = lpu_kernel.contract %t as [0, 2], %o as [1, 2] acc(%s : !t<4x4xf32>)
+          : !t<4x8xf32>, !t<4x8xf32> -> !t<4x4xf32>
+        lpu_kernel.store %q, %y[0, 0] : !t<4x4xf32>, memref<4x4xf32, #m>
+      }
+    }""",
+        torch.randn(9, 8),
+        torch.tensor([8, 0, 3, 3]),
+        torch.empty(4, 4),
+        trips,
+    )
