@@ -65,7 +65,7 @@ class Buffers:
     def __init__(self, idle_limit: int | None = None):
         self._blocks: dict[int, list[Block]] = {}
         self._limit = _idle_limit() if idle_limit is None else idle_limit
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._swept = time.monotonic()
 
     def empty(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:

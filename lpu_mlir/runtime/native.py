@@ -119,10 +119,15 @@ class Function:
                 call.stats.peak_bytes = max(call.stats.peak_bytes, peak)
                 for name, use in bound.uses.items():
                     call.stats.add_launch(name, use)
+            if bound.arena_bytes:
+                arena = self.buffers.empty((bound.arena_bytes,), (1,), torch.uint8)
+                bases = as_bases(given, arena.data_ptr())
+            else:
+                bases = as_bases(given)
             if is_profiling() or KERNELS.isEnabledFor(logging.DEBUG):
-                one_by_one(bound, given)
+                one_by_one(bound, bases)
                 return
-            failed = workers.run(bound.plan, as_bases(given), threads())
+            failed = workers.run(bound.plan, bases, threads())
             if failed is not None:
                 entry, check = failed
                 raise table.kernel_of(entry).failure(check)
@@ -186,10 +191,8 @@ _STEPS: Mapping[type[Any], Callable[[Function, Any], Step]] = {
 """Step of the host program -> what makes the closure that does it."""
 
 
-def one_by_one(bound: Bound, given: Sequence[int]) -> None:
+def one_by_one(bound: Bound, bases: bytes) -> None:
     """A run with a native call, a row in the profile and a line in the log for each launch."""
-    arena = torch.empty(bound.arena_bytes, dtype=torch.uint8)
-    bases = as_bases([*given, arena.data_ptr()])
     for (kernel, plan), first in zip(bound.launches, bound.firsts, strict=True):
         start = perf_counter()
         with profiled(f"lpu_mlir::{kernel.name}", inside=False):

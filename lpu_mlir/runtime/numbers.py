@@ -55,7 +55,7 @@ class Bounded(Generic[Key, Value]):
     def __init__(self, make: Callable[[Key], Value], limit: int):
         self._make, self._limit = make, limit
         self._made: dict[Key, Value] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def get(self, key: Key) -> Value:
         made = self._made.get(key)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from lpu_mlir.interpreter.native.pool import ARENA, Plan
+from lpu_mlir.interpreter.native.pool import Plan
 from lpu_mlir.runtime.host_program import Ints, Launches
 from lpu_mlir.runtime.kernels import LoadedKernel
 from lpu_mlir.runtime.numbers import Bounded, Symbols, evaluator
@@ -44,24 +44,15 @@ class Bound:
     def plan(self) -> Plan:
         """All launches in one call."""
         scratch = max((kernel.scratch for kernel in self.kernels), default=0)
-        return Plan(
-            self.entries,
-            self.slots,
-            self.roots,
-            scratch=scratch,
-            arena=self.arena_bytes,
-            keep=self.kernels,
-        )
+        return Plan(self.entries, self.slots, self.roots, scratch=scratch, keep=self.kernels)
 
     @cached_property
     def launches(self) -> Sequence[tuple[LoadedKernel, Plan]]:
-        """Each launch by itself; the call gives the intermediates an address, as the last root."""
-        last = max(self.roots, default=ARENA) + 1
-        roots = np.where(self.roots == ARENA, last, self.roots)
+        """Each launch by itself."""
         ends = np.cumsum([len(kernel.phases) for kernel in self.kernels])
         parts = np.split(self.entries, ends[:-1])
         return [
-            (kernel, Plan(part, self.slots, roots, scratch=kernel.scratch, keep=kernel))
+            (kernel, Plan(part, self.slots, self.roots, scratch=kernel.scratch, keep=kernel))
             for kernel, part in zip(self.kernels, parts, strict=True)
         ]
 

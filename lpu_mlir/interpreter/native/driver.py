@@ -10,9 +10,8 @@ All numbers are i64 unless they are called otherwise; sizes are in bytes.
     plan      entries, number of entries, slots as they are before bases are added, the root of each
               slot, number of slots, scratch for one worker
     entry     function, number of its first slot, cores, the most workers that it is worth
-    bases     an address for each root: 0 for root 0; for root 1, the arena, it is not read
-    work      for each worker a record {check, entry} of 64 bytes; scratch for each worker; slots;
-              the arena
+    bases     an address for each root: 0 for root 0
+    work      for each worker a record {check, entry} of 64 bytes; scratch for each worker; slots
     pool      whether it is in use, at 0; the mailbox of helper w = 1, 2, ... at 128 * w
     mailbox   ticket, function, arguments, scratch, first core, end of cores, record,
               i32: the helper sleeps, i32: the caller sleeps
@@ -86,11 +85,7 @@ entry:
   %scratch = getelementptr %Record, ptr %records, i64 %workers
   %all = mul i64 %workers, %bytes
   %slots = getelementptr i8, ptr %scratch, i64 %all
-  %length = extractvalue %Plan %p, 4
-  %rounded = add i64 %length, 7
-  %aligned = and i64 %rounded, -8
-  %arena = getelementptr i64, ptr %slots, i64 %aligned
-  call void @relocate(%Plan %p, ptr %bases, ptr %arena, ptr %slots)
+  call void @relocate(%Plan %p, ptr %bases, ptr %slots)
   %cleared = mul i64 %workers, 64
   call void @llvm.memset.p0.i64(ptr %records, i8 0, i64 %cleared, i1 false)
   br label %head
@@ -133,10 +128,9 @@ bad:
   ret i64 %code
 }
 
-; slots[i] = given[i] + bases[roots[i]], where that of root 1 is the arena
-define internal void @relocate(%Plan %p, ptr %bases, ptr %arena, ptr %slots) {
+; slots[i] = given[i] + bases[roots[i]]
+define internal void @relocate(%Plan %p, ptr %bases, ptr %slots) {
 entry:
-  %own = ptrtoint ptr %arena to i64
   %given = extractvalue %Plan %p, 2
   %roots = extractvalue %Plan %p, 3
   %count = extractvalue %Plan %p, 4
@@ -149,9 +143,7 @@ body:
   %root.at = getelementptr i64, ptr %roots, i64 %i
   %root = load i64, ptr %root.at
   %base.at = getelementptr i64, ptr %bases, i64 %root
-  %other = load i64, ptr %base.at
-  %is.own = icmp eq i64 %root, 1
-  %base = select i1 %is.own, i64 %own, i64 %other
+  %base = load i64, ptr %base.at
   %value.at = getelementptr i64, ptr %given, i64 %i
   %value = load i64, ptr %value.at
   %slot.at = getelementptr i64, ptr %slots, i64 %i

@@ -26,7 +26,7 @@ ALIGNMENT = 64
 """Bytes at whose multiples each worker's scratch memory starts."""
 
 ARENA, FIRST_ROOT = 1, 2
-"""The numbers of the root of a plan's own memory, and of the first one that a call gives."""
+"""The numbers of the arena's root, and of the first one of the others."""
 
 _INT, _POINTER = ctypes.c_int64, ctypes.c_void_p
 _RUN = ctypes.CFUNCTYPE(_INT, _POINTER, _POINTER, _POINTER, _POINTER, _INT)
@@ -39,9 +39,9 @@ class Plan:
 
     `entries` has a row of four for each phase of each kernel: the address of its function, the
     number of its first slot, its cores, and the most workers that it is worth.  Slot i is
-    `slots[i]` plus the address of root `roots[i]`: root 0 stands for no address, 1 for the plan's
-    own `arena` bytes, the others for what the call gives.  Each worker needs `scratch` bytes.
-    `keep` is what owns the functions.
+    `slots[i]` plus the address of root `roots[i]`: root 0 stands for no address, 1 for the arena,
+    the others for whatever the call gives.  Each worker needs `scratch` bytes.  `keep` is what owns
+    the functions.
     """
 
     def __init__(
@@ -51,7 +51,6 @@ class Plan:
         roots: NDArray[np.int64],
         *,
         scratch: int = 0,
-        arena: int = 0,
         keep: object,
     ):
         assert entries.shape[1:] == (ENTRY_WORDS,)
@@ -62,7 +61,7 @@ class Plan:
         words = np.array([first, len(entries), second, third, len(slots), worker], np.int64)
         self._keep = (entries, slots, roots, words, keep)
         self.address: int = words.ctypes.data
-        self.worker_bytes, self.other_bytes = RECORD + worker, _aligned(8 * len(slots)) + arena
+        self.worker_bytes, self.slot_bytes = RECORD + worker, 8 * len(slots)
 
 
 def _aligned(size: int) -> int:
@@ -95,12 +94,11 @@ class Pool:
         self._help = _HELP(addresses["lpu.help"])
         self._new = _NEW(addresses["lpu.pool"])
         self._memory = _Memory()
-        self._lock = threading.Lock()
         self.reset()
 
     def reset(self) -> None:
         """Starts over without helpers: after a fork they are not there."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._helpers = 0
         self._address: int | None = self._new() if self._shares else None
         if self._address is None:
@@ -118,7 +116,7 @@ class Pool:
         """
         if workers > self._helpers + 1:
             workers = self._hire(workers)
-        memory, needed = self._memory, workers * plan.worker_bytes + plan.other_bytes
+        memory, needed = self._memory, workers * plan.worker_bytes + plan.slot_bytes
         if needed > memory.size:
             memory.grow(needed)
         code = self._run(self._address, plan.address, bases, memory.address, workers)
@@ -141,9 +139,9 @@ class Pool:
             return self._helpers + 1
 
 
-def as_bases(addresses: Sequence[int]) -> bytes:
-    """The addresses of the roots from number 2 on, as `Pool.run` takes them."""
-    return _packer(FIRST_ROOT + len(addresses)).pack(0, 0, *addresses)
+def as_bases(addresses: Sequence[int], arena: int = 0) -> bytes:
+    """The addresses of the roots from number 2 on, and of the arena, as `Pool.run` takes them."""
+    return _packer(FIRST_ROOT + len(addresses)).pack(0, arena, *addresses)
 
 
 @cache
