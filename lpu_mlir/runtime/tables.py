@@ -14,6 +14,10 @@ from lpu_mlir.runtime.kernels import LoadedKernel
 from lpu_mlir.runtime.numbers import Bounded, Symbols, evaluator
 from lpu_mlir.runtime.stats import KernelUse
 
+WAKE_WORTH = 32
+"""Waking another thread costs the caller some ten microseconds: it pays for so many workers' worth
+of kernels."""
+
 MOST_BINDINGS = 64
 """For so many values of the symbols tables are kept."""
 
@@ -30,6 +34,8 @@ class Bound:
     """What the run's own intermediates take."""
     firsts: Sequence[int]
     """The first slot of each launch."""
+    wakes: bool
+    """Whether the work pays for waking other threads."""
 
     @cached_property
     def uses(self) -> Mapping[str, KernelUse]:
@@ -44,7 +50,8 @@ class Bound:
     def plan(self) -> Plan:
         """All launches in one call."""
         scratch = max((kernel.scratch for kernel in self.kernels), default=0)
-        return Plan(self.entries, self.slots, self.roots, scratch=scratch, keep=self.kernels)
+        tables = self.entries, self.slots, self.roots
+        return Plan(*tables, scratch=scratch, wakes=self.wakes, keep=self.kernels)
 
     @cached_property
     def launches(self) -> Sequence[tuple[LoadedKernel, Plan]]:
@@ -104,7 +111,8 @@ class RunTable:
         entries = self._entries.copy()
         worth = 1 + values[self._works] // self._worker_bytes
         entries[:, 3] = np.minimum(worth, entries[:, 2])
-        return Bound(self.kernels, entries, slots, run.bases, int(starts[-1]), run.firsts)
+        wakes = int(worth.sum()) >= WAKE_WORTH
+        return Bound(self.kernels, entries, slots, run.bases, int(starts[-1]), run.firsts, wakes)
 
     def _check_strides(self, values: Ints) -> None:
         size, extent, stride, expected = values[self.run.equal].T

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -402,3 +403,19 @@ print(pool().helpers)
         env=environment,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")
+
+
+def test_helpers_are_woken_only_where_that_is_asked_for(code: Code) -> None:
+    x = np.zeros(CORES, np.int64)
+    bases = as_bases([address(x)])
+    rows = np.array([[code.addresses["who.p0"], 0, CORES, 2]], np.int64)
+    slots, roots = np.zeros(1, np.int64), np.array([2], np.int64)
+    helped: dict[bool, int] = {}
+    for wakes in (False, True):
+        plan = Plan(rows, slots, roots, wakes=wakes, keep=code)
+        helped[wakes] = 0
+        for _ in range(20):
+            time.sleep(0.02)  # until they sleep
+            pool().run(plan, bases, 2)
+            helped[wakes] += len(set(x)) - 1
+    assert helped[False] < 5 < helped[True]  # a busy machine may keep one from falling asleep

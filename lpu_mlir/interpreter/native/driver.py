@@ -8,7 +8,7 @@ helper that sleeps, or that the system has given no time, delays nobody.
 All numbers are i64 unless they are called otherwise; sizes are in bytes.
 
     plan      entries, number of entries, slots as they are before bases are added, the root of each
-              slot, number of slots, scratch for one worker
+              slot, number of slots, scratch for one worker, whether helpers that sleep are woken
     entry     function, number of its first slot, cores, the most workers that it is worth
     bases     an address for each root: 0 for root 0
     work      for each worker a record {check, entry} of 64 bytes; scratch for each worker; slots
@@ -71,7 +71,7 @@ def driver(machine: Machine) -> str:
 
 
 _RUN = """
-%Plan = type { ptr, i64, ptr, ptr, i64, i64 }
+%Plan = type { ptr, i64, ptr, ptr, i64, i64, i64 }
 %Entry = type { ptr, i64, i64, i64 }
 %Record = type { i64, i64, [48 x i8] }
 
@@ -82,6 +82,7 @@ entry:
   %entries = extractvalue %Plan %p, 0
   %count = extractvalue %Plan %p, 1
   %bytes = extractvalue %Plan %p, 5
+  %wakes = extractvalue %Plan %p, 6
   %scratch = getelementptr %Record, ptr %records, i64 %workers
   %all = mul i64 %workers, %bytes
   %slots = getelementptr i8, ptr %scratch, i64 %all
@@ -109,7 +110,7 @@ try:
   br i1 %mine, label %together, label %alone
 together:
   call void @share(ptr %pool, ptr %function, ptr %arguments, ptr %scratch, i64 %bytes, i64 %cores,
-                   i64 %wanted, ptr %records)
+                   i64 %wanted, ptr %records, i64 %wakes)
   br label %check
 alone:
   call void %function(ptr %arguments, ptr %scratch, i64 0, i64 %cores, ptr %records)
@@ -194,7 +195,7 @@ define internal i1 @acquire(ptr %pool) {
 }
 
 define internal void @share(ptr %pool, ptr %function, ptr %arguments, ptr %scratch, i64 %bytes,
-                            i64 %cores, i64 %parts, ptr %records) {
+                            i64 %cores, i64 %parts, ptr %records, i64 %wakes) {
   unreachable
 }
 """
@@ -223,7 +224,7 @@ define internal i1 @acquire(ptr %pool) {
 
 ; One entry by several workers; frees the pool.
 define internal void @share(ptr %pool, ptr %function, ptr %arguments, ptr %scratch, i64 %bytes,
-                            i64 %cores, i64 %parts, ptr %records) {
+                            i64 %cores, i64 %parts, ptr %records, i64 %wakes) {
 entry:
   %end = udiv i64 %cores, %parts
   br label %post
@@ -238,7 +239,7 @@ post:
   %product = mul i64 %next, %cores
   %upper = udiv i64 %product, %parts
   call void @post(ptr %mail, ptr %function, ptr %arguments, ptr %scratch.w, i64 %lower,
-                  i64 %upper, ptr %record)
+                  i64 %upper, ptr %record, i64 %wakes)
   %more = icmp ult i64 %next, %parts
   br i1 %more, label %post, label %own
 own:
@@ -258,7 +259,8 @@ done:
 
 ; Leaves a share in an empty mailbox.
 define internal void @post(ptr %mail, ptr %function, ptr %arguments, ptr %scratch, i64 %lower,
-                           i64 %upper, ptr %record) {
+                           i64 %upper, ptr %record, i64 %wakes) {
+entry:
   %ticket = load atomic i64, ptr %mail monotonic, align 8
   %function.at = getelementptr %Mail, ptr %mail, i64 0, i32 1
   store ptr %function, ptr %function.at
@@ -274,8 +276,13 @@ define internal void @post(ptr %mail, ptr %function, ptr %arguments, ptr %scratc
   store ptr %record, ptr %record.at
   %posted = add i64 %ticket, 1
   %old = atomicrmw xchg ptr %mail, i64 %posted seq_cst
+  %quiet = icmp eq i64 %wakes, 0
+  br i1 %quiet, label %end, label %wake
+wake:
   %sleeps.at = getelementptr %Mail, ptr %mail, i64 0, i32 7
   call void @wake(ptr %mail, ptr %sleeps.at)
+  br label %end
+end:
   ret void
 }
 

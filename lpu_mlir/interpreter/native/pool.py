@@ -40,8 +40,8 @@ class Plan:
     `entries` has a row of four for each phase of each kernel: the address of its function, the
     number of its first slot, its cores, and the most workers that it is worth.  Slot i is
     `slots[i]` plus the address of root `roots[i]`: root 0 stands for no address, 1 for the arena,
-    the others for whatever the call gives.  Each worker needs `scratch` bytes.  `keep` is what owns
-    the functions.
+    the others for whatever the call gives.  Each worker needs `scratch` bytes.  Helpers that sleep
+    are woken if `wakes`; others help in any case.  `keep` is what owns the functions.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Plan:
         roots: NDArray[np.int64],
         *,
         scratch: int = 0,
+        wakes: bool = True,
         keep: object,
     ):
         assert entries.shape[1:] == (ENTRY_WORDS,)
@@ -58,7 +59,7 @@ class Plan:
         assert all(array.flags.c_contiguous for array in (entries, slots, roots))
         first, second, third = (array.ctypes.data for array in (entries, slots, roots))
         worker = _aligned(scratch)
-        words = np.array([first, len(entries), second, third, len(slots), worker], np.int64)
+        words = np.array([first, len(entries), second, third, len(slots), worker, wakes], np.int64)
         self._keep = (entries, slots, roots, words, keep)
         self.address: int = words.ctypes.data
         self.worker_bytes, self.slot_bytes = RECORD + worker, 8 * len(slots)

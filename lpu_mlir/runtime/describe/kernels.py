@@ -24,7 +24,7 @@ Emit: TypeAlias = Callable[[KernelOp, Machine, Aliases, int], NativeKernel]
 
 WORKER_BYTES = 16 << 10
 """Another worker is worth it for so many bytes of a kernel's buffers."""
-CONTRACTION_BYTES = 2 << 10
+CONTRACTION_BYTES = 4 << 10
 """The same for kernels that multiply matrices: they read what they load more than once."""
 
 
