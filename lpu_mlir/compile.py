@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -37,12 +37,25 @@ from lpu_mlir.runtime.stats import Runnable
 LOG = logger("graph")
 
 
+def interpreter_params(options: Options) -> InterpreterParams:
+    """How the reference interpreter runs kernels."""
+    return InterpreterParams(seed=options.seed, sram_bytes=get_target(options.target).sram_bytes)
+
+
+def make_program(module: ModuleOp, options: Options) -> Runnable:
+    """What runs a lowered module: interpreted if that is asked for, else as machine code."""
+    if options.interpreter == "reference":
+        return Program(module, interpreter_params(options))
+    return NativeProgram(describe_program(module))
+
+
 def compile_fx(
     gm: fx.GraphModule,
     example_inputs: Sequence[Any],
     options: Options | None = None,
     *,
     handlers: Mapping[Any, Handler] = HANDLERS,
+    make: Callable[[ModuleOp, Options], Runnable] = make_program,
     reproducer: bool = True,
     record: CompiledGraph | None = None,
 ) -> Executable:
@@ -51,7 +64,8 @@ def compile_fx(
     `gm` is as AOTAutograd gives it: its nodes carry their values in `meta["val"]`.  Raises
     `Unsupported` for a graph that cannot be compiled and `CompileError` for a bug of the compiler,
     which names the files that repeat it unless `reproducer` is False.  `handlers` translate the
-    operators; tests give others to see what becomes of a wrong one.  `record` is told of it all.
+    operators; tests give others to see what becomes of a wrong one.  `make` makes a program of the
+    lowered module.  `record` is told of it all.
     """
     options = options or Options()
     target = get_target(options.target)
@@ -72,21 +86,13 @@ def compile_fx(
                 raise CompileError(str(error)) from error
             raise write_reproducer(lambda: importing().module, todo, error) from error
         start = perf_counter()
-        program = make_program(graph.module, options)
+        try:
+            program = make(graph.module, options)
+        except NotImplementedError as error:
+            raise CompileError(f"lpu_mlir: no machine code for {error}") from error
         record.prepared(perf_counter() - start)
         LOG.info("%s, %s", record, options)
         return Executable(signature, program, record.listener)
-
-
-def make_program(module: ModuleOp, options: Options) -> Runnable:
-    """What runs a lowered module; CompileError if a kernel has no native form."""
-    if options.interpreter == "native":
-        try:
-            return NativeProgram(describe_program(module))
-        except NotImplementedError as error:
-            raise CompileError(f"lpu_mlir: no machine code for {error}") from error
-    sram_bytes = get_target(options.target).sram_bytes
-    return Program(module, InterpreterParams(seed=options.seed, sram_bytes=sram_bytes))
 
 
 def count_operators(gm: fx.GraphModule, module: ModuleOp) -> tuple[int, list[Fallback]]:

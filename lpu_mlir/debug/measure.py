@@ -21,6 +21,11 @@ TOLERANCES = {
 """(relative, absolute) tolerance, as in `torch.testing.assert_close`; other dtypes are exact."""
 
 
+class MismatchError(RuntimeError):
+    """A compiled graph gave another result than eager PyTorch, or machine code another than the
+    reference interpreter; see `options.interpreter`."""
+
+
 @dataclass(frozen=True)
 class Distance:
     """How a value is wrong: in kind, or by how much.
@@ -49,28 +54,34 @@ class Distance:
         )
 
 
-def distance(actual: Any, expected: Any, tolerance: float = 1.0) -> Distance | None:
-    """None if the values agree, within `tolerance` times what `TOLERANCES` says."""
+def distance(
+    actual: Any, expected: Any, tolerance: float = 1.0, unit: float = 1.0
+) -> Distance | None:
+    """None if the values agree, within `tolerance` times what `TOLERANCES` says.
+
+    Tensors may differ by the absolute tolerance for every `unit`.
+    """
     if isinstance(expected, Tensor) and isinstance(actual, Tensor):
-        return _between_tensors(actual, expected, tolerance)
+        return _between_tensors(actual, expected, tolerance, unit)
     if isinstance(expected, float) and isinstance(actual, float):
         sides = [torch.tensor(value, dtype=torch.float64) for value in (actual, expected)]
-        return _between_tensors(sides[0], sides[1], tolerance)
+        return _between_tensors(sides[0], sides[1], tolerance, unit)
     if type(actual) is type(expected) and actual == expected:
         return None
     return Distance(f"{actual!r} instead of {expected!r}")
 
 
-def _between_tensors(actual: Tensor, expected: Tensor, tolerance: float) -> Distance | None:
+def _between_tensors(
+    actual: Tensor, expected: Tensor, tolerance: float, unit: float
+) -> Distance | None:
     found, wanted = (f"{t.dtype} {tuple(t.shape)}" for t in (actual, expected))
     if found != wanted:
         return Distance(f"{found} instead of {wanted}")
     a, e = _exact(actual), _exact(expected)
     relative, absolute = TOLERANCES.get(expected.dtype, (0.0, 0.0))
     if e.is_floating_point() or e.is_complex():
-        near = torch.isclose(
-            a, e, rtol=relative * tolerance, atol=absolute * tolerance, equal_nan=True
-        )
+        rtol, atol = relative * tolerance, absolute * tolerance * unit
+        near = torch.isclose(a, e, rtol=rtol, atol=atol, equal_nan=True)
     else:
         near = a == e
     if bool(near.all()):

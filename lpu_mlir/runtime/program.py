@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ from lpu_mlir.dialects.lpu import (
     strides,
 )
 from lpu_mlir.dialects.lpu_kernel import KernelOp
-from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, Memory
+from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, LaunchStats, Memory
 from lpu_mlir.interpreter.reference.scalar import DTYPES
 from lpu_mlir.logs import logger
 from lpu_mlir.runtime.describe.host_call import describe_host_call
@@ -84,17 +84,30 @@ class Function:
         return [frame.values[slot] for slot in self.returned]
 
 
+class Launchable(Protocol):
+    """A kernel that can be launched as `CompiledKernel` can."""
+
+    name: str
+
+    def launch(
+        self, args: Sequence[Tensor | int], memory: Memory, params: InterpreterParams
+    ) -> LaunchStats: ...
+
+
 class Program:
     """All functions of a module that has been lowered to kernels, which are interpreted: a
     `Runnable`.
     """
 
-    def __init__(self, module: ModuleOp, params: InterpreterParams):
+    def __init__(
+        self,
+        module: ModuleOp,
+        params: InterpreterParams,
+        make_kernel: Callable[[KernelOp], Launchable] = CompiledKernel,
+    ):
         self.params = params
         ops = list(module.ops)
-        self.kernels = {
-            op.sym_name.data: CompiledKernel(op) for op in ops if isinstance(op, KernelOp)
-        }
+        self.kernels = {op.sym_name.data: make_kernel(op) for op in ops if isinstance(op, KernelOp)}
         self.functions: dict[str, Function] = {}
         self.returned: tuple[int, ...] = ()
         self.frozen: tuple[int, ...] = ()

@@ -67,8 +67,6 @@ class RunTable:
         self._evaluate = evaluator(run.expressions)
         self.symbols = tuple(sorted({n for expr in run.expressions for n in expr.names()}))
         self._bound: Bounded[tuple[int, ...], Bound] = Bounded(self._bind, MOST_BINDINGS)
-        if not self.symbols:
-            self.bound({})  # tells at once what is wrong
 
     def _table(self) -> tuple[Ints, Ints, Ints]:
         """The entries but for the number of workers; of each the place of its bytes, and for how

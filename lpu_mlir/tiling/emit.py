@@ -27,6 +27,7 @@ from lpu_mlir.nests.nest import Nest, Store
 from lpu_mlir.nests.pointwise import Numbers, constant_attr
 from lpu_mlir.nests.scalar import Fold, Load, Node, Scalars, as_contraction
 from lpu_mlir.tiling.access import INDEXED, INDEXED_STEPS, Access, Axis, make_access
+from lpu_mlir.tiling.again import is_costly, pattern
 from lpu_mlir.tiling.online import Held, OnlineWriter, level_of
 from lpu_mlir.tiling.plan import Plan, scans, strip_widening
 from lpu_mlir.tiling.region import MapRegion, is_worth_hoisting
@@ -51,6 +52,8 @@ class Emitter(Writer):
         self.parts, self.scalars, self.target = parts, scalars, target
         self.outs, self.core, self.cores = outs, phase.core_id, cores
         self.made: dict[object, TileValue] = {}
+        self.costly: dict[object, TileValue] = {}
+        """Tiles of costly values by their patterns; dims are positions among the pattern's."""
         self.carried: dict[Fold, SSAValue] = {}
         """In the loop along the dim that scans run along: what they carry into the tile."""
         dims = dict.fromkeys(name for nest, _ in parts for name, _ in nest.dims)
@@ -513,6 +516,9 @@ class Emitter(Writer):
     # --- maps -------------------------------------------------------------------------------
     def map(self, node: Node, dims: tuple[str, ...], scope: Scope, element: Attribute) -> TileValue:
         """A map that computes a scalar from tiles, over `dims` in that order."""
+        for leaf in self.leaves(node, frozenset(dims), scope):
+            if isinstance(leaf, Fold):  # it may make tiles of what else the map would compute
+                self.tile(leaf, scope)
         leaves = {
             leaf: self.tile(leaf, scope) for leaf in self.leaves(node, frozenset(dims), scope)
         }
@@ -527,7 +533,31 @@ class Emitter(Writer):
         names = dict(zip(dims, op.index_args, strict=True))
         region = MapRegion(op.body.block, values, names, self.arguments)
         region.block.add_op(lpu_kernel.YieldOp(region.value(node)))
-        return TileValue(self.add(op, scope.level(dims)), dims)
+        made = TileValue(self.add(op, scope.level(dims)), dims)
+        if element == node.type:
+            self.remember(node, made, scope)
+        return made
+
+    def remember(self, node: Node, made: TileValue, scope: Scope) -> None:
+        """Notes that there is a tile of a value, if computing it again would cost more."""
+        if is_costly(node):
+            key, names = self.pattern_key(node, scope)
+            self.costly[key] = TileValue(made.value, tuple(str(names.index(n)) for n in made.dims))
+
+    def pattern_key(self, node: Node, scope: Scope) -> tuple[object, tuple[str, ...]]:
+        """By what a costly value is known whatever its dims are called, and what they are here."""
+        found, names = pattern(node)
+        return (scope.guard, found, tuple(scope.dims[name] for name in names)), names
+
+    def computed(self, node: Node, scope: Scope) -> bool:
+        """Whether there is a tile of a costly value, under other names of its dims perhaps."""
+        if not is_costly(node):
+            return False
+        key, names = self.pattern_key(node, scope)
+        if (known := self.costly.get(key)) is None:
+            return False
+        self.hold(node, known.value, tuple(names[int(n)] for n in known.dims), scope)
+        return True
 
     def leaves(self, root: Node, dims: frozenset[str], scope: Scope) -> list[Node]:
         """What a map takes from tiles: loads, folds, and values that vary over fewer dims."""
@@ -539,7 +569,8 @@ class Emitter(Writer):
                 return
             seen.add(node)
             hoisted = node is not root and node.free < dims and is_worth_hoisting(node)
-            if isinstance(node, Load | Fold | Held) or hoisted:
+            again = node is not root and self.computed(node, scope)
+            if isinstance(node, Load | Fold | Held) or hoisted or again:
                 found[node] = None
                 return
             for child in node.children:

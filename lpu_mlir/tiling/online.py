@@ -18,10 +18,10 @@ from lpu_mlir.dialects import lpu_kernel
 from lpu_mlir.nests.online import Online
 from lpu_mlir.nests.pointwise import Numbers, constant_attr
 from lpu_mlir.nests.scalar import Fold, Node, as_contraction
+from lpu_mlir.tiling.scope import Scope, TileValue
 
 if TYPE_CHECKING:
     from lpu_mlir.tiling.emit import Emitter
-    from lpu_mlir.tiling.scope import Scope
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +91,8 @@ class OnlineWriter:
         weights = emitter.map(weight, self.every, here, highest.type).value
         for scope in (inner, here):
             emitter.hold(self.weight, weights, self.every, scope)
+        if not carried:  # with the largest of all scores: what the weights are in the end
+            emitter.remember(self.online.weight, TileValue(weights, self.every), inner)
         sums = [None] * len(self.online.sums) if before is None else self.corrected(carried, here)
         results: list[SSAValue] = [peak.result]
         for fold, acc in zip(self.online.sums.values(), sums, strict=True):

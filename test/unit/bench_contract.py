@@ -1,8 +1,8 @@
 """Times native contractions on one thread beside what PyTorch computes the same with.
 
-CPU time, the peers taking turns; medians. Every figure is hot: operands as in a loop over layers
-are in L2 or L3 if they fit. Products also tell the share of the machine's peak of multiply-adds,
-and products of a matrix and a vector, of a plain read of the matrix.
+CPU time, the peers taking turns; medians. Operands are in the caches if they fit, or with `--cold`
+every call has a right operand that is in none. Products also tell the share of the machine's peak
+of multiply-adds, and products of a matrix and a vector, of a plain read of the matrix.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ def products() -> Iterator[Case]:
         rows, columns = contiguous(f32, (1, 2), (n, k)), contiguous(f32, (2, 1), (k, n))
         size = f"{m}x{n}x{k}"
         yield Case(f"nt {size}", Problem(x, rows, y), lambda a, w, c: torch.mm(a, w.t(), out=c))
+        narrow = Problem(contiguous(bf16, (0, 2), (m, k)), contiguous(bf16, (1, 2), (n, k)), y)
+        yield Case(f"nt-bf16 {size}", narrow, lambda a, w, c: torch.mm(a, w.t()))
         yield Case(f"nn {size}", Problem(x, columns, y), lambda a, w, c: torch.mm(a, w, out=c))
         x_t = contiguous(f32, (2, 0), (k, m))
         yield Case(
@@ -262,29 +264,41 @@ def tensor(layout: Layout) -> Tensor:
     return torch.randn(layout.span).to(DTYPES[layout.element])
 
 
-def run(case: Case, limit: float, rounds: int) -> str:
+COLD_BYTES = 128 << 20
+"""Right operands that no cache holds."""
+
+
+def run(case: Case, limit: float, rounds: int, cold: bool) -> str:
     """A line of the table."""
+    problem = case.problem
     start = process_time()
-    compiled = Compiled.of(case.problem, host())
+    compiled = Compiled.of(problem, host())
     compile_ms = (process_time() - start) * 1e3
-    flats = [tensor(layout) for layout in case.problem.layouts]
-    lhs, rhs, out = (view_of(f, x) for f, x in zip(flats, case.problem.layouts, strict=True))
+    flat_lhs, flat_out = tensor(problem.lhs), tensor(problem.out)
+    size = problem.rhs.span * DTYPES[problem.rhs.element].itemsize
+    copies = [tensor(problem.rhs) for _ in range(max(2, COLD_BYTES // size) if cold else 1)]
+    lhs, out = view_of(flat_lhs, problem.lhs), view_of(flat_out, problem.out)
+    others = [view_of(flat, problem.rhs) for flat in copies]
     peer_out = torch.empty_like(out)
     scratch = torch.empty(64 << 20, dtype=torch.uint8)
-    slots = arguments(case.problem, [flat.data_ptr() for flat in flats])
-    here, there = slots.ctypes.data, scratch.data_ptr()
-    steps: list[Step] = [lambda: compiled.function(here, there)]
-    steps.append(lambda: case.peer(lhs, rhs, peer_out))
-    if case.is_read:
-        steps.append(reader(flats[1]))
-    native, peer, *read = timed(steps, rounds)
-    wanted = expected(case.problem, lhs, rhs, out)
+    slots = [
+        arguments(problem, [flat_lhs.data_ptr(), flat.data_ptr(), flat_out.data_ptr()])
+        for flat in copies
+    ]
+    here, there = [slot.ctypes.data for slot in slots], scratch.data_ptr()
+    readers = [reader(flat) for flat in copies] if case.is_read else []
+    steps: list[Step] = [
+        lambda: [compiled.function(address, there) for address in here],
+        lambda: [case.peer(lhs, rhs, peer_out) for rhs in others],
+        lambda: [read() for read in readers],
+    ]
+    native, peer, read = (seconds / len(copies) for seconds in timed(steps, rounds))
+    wanted = expected(problem, lhs, others[-1], out)
     error = ((out - wanted).abs().max() / wanted.abs().max()).item()
     assert error < 1e-4, f"{case.name}: error {error}"
     rate = case.work / native
-    if read:
-        size = flats[1].numel() * flats[1].element_size()
-        share = f"{size / native / 1e9:6.1f} GB/s {read[0] / native:5.0%} of read"
+    if case.is_read:
+        share = f"{size / native / 1e9:6.1f} GB/s {read / native:5.0%} of read"
     else:
         share = f"{rate / 1e9:6.1f} GFLOP/s {rate / limit:5.0%} of peak"
     return (
@@ -297,6 +311,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=["*"], help="such as 'nt *': which cases")
     parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--cold", action="store_true", help="right operands from memory")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -304,7 +319,7 @@ def main() -> None:
     print(f"peak {limit / 1e9:.0f} GFLOP/s")
     for case in cases():
         if any(fnmatch.fnmatch(case.name, name) for name in options.names):
-            print(run(case, limit, options.rounds), flush=True)
+            print(run(case, limit, options.rounds, options.cold), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,15 @@
 import inspect
 import json
 import warnings
+from functools import partial
 
 import pytest
 import torch
-from broken import aten, broken_compiler, compiler_with, failing_compiler
+from broken import aten, broken_compiler, compiler_with, failing_compiler, sigmoid_as_tanh
 from torch._dynamo.exc import BackendCompilerFailed
 
 import lpu_mlir
+import lpu_mlir.debug.compare
 from lpu_mlir.compile import compile_fx
 from lpu_mlir.debug.measure import distance
 from lpu_mlir.debug.precise import is_rounding
@@ -215,12 +217,50 @@ def test_the_option_passes_what_is_right():
     assert report.kernels
 
 
-def test_the_option_raises():
+def test_the_option_raises(monkeypatch: pytest.MonkeyPatch):
+    torch._dynamo.reset()
+    wrong = {**HANDLERS, aten.sigmoid.default: sigmoid_as_tanh}
+    monkeypatch.setattr(lpu_mlir.debug.compare, "compile_fx", partial(compile_fx, handlers=wrong))
+    compiled = torch.compile(layers, backend="lpu_mlir", options={"interpreter": "compare"})
+    with pytest.raises(lpu_mlir.MismatchError, match=r"differ, first in\naten\.sigmoid"):
+        compiled(X)
+
+
+def test_a_kernel_that_machine_code_gets_wrong_is_named():
+    """Rounding is enough if nothing is allowed."""
     torch._dynamo.reset()
     options = {"interpreter": "compare", "tolerance": 0.0}
     compiled = torch.compile(lambda x: x.softmax(-1).log(), backend="lpu_mlir", options=options)
-    with pytest.raises(lpu_mlir.MismatchError, match=r"differ, first in\naten\._?\w+"):
+    said = (
+        r"machine code and the reference interpreter differ in kernel @main_0, argument 1: [\d,]+ "
+    )
+    with pytest.raises(lpu_mlir.MismatchError, match=said):
         compiled(torch.randn(64, 999))
+
+
+def test_the_option_leaves_random_numbers_and_writes_as_they_are():
+    def draws(x, counter):
+        counter.add_(1)
+        return torch.nn.functional.dropout(x * counter, 0.5, True)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(draws, backend="lpu_mlir", options={"interpreter": "compare"})
+    results: list[torch.Tensor] = []
+    for run in (compiled, draws):
+        counter = torch.ones(())
+        torch.manual_seed(3)
+        results += [run(X, counter), run(X, counter), counter]
+    for mine, theirs in zip(results[:3], results[3:], strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
+
+
+def test_exceptions_of_the_kernels_are_the_same_twice():
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda x, i: x[i] * 2, backend="lpu_mlir", options={"interpreter": "compare"}
+    )
+    with pytest.raises(IndexError):
+        compiled(X, torch.tensor([7]))
 
 
 def deep(x, w):

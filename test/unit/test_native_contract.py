@@ -182,7 +182,18 @@ def by(pick: Callable[[list[Plan]], Plan]) -> Emit:
         scratch: Scratch,
     ) -> None:
         axes = axes_of(b, lhs, lhs_dims, rhs, rhs_dims, out)
-        if any(axis.size == 0 and not axis.summed for axis in axes):
+        if any(axis.size == 0 for axis in axes):
+            emit_contract(
+                b,
+                machine,
+                lhs,
+                lhs_dims,
+                rhs,
+                rhs_dims,
+                out,
+                accumulate=accumulate,
+                scratch=scratch,
+            )
             return
         lanes = machine.lanes(element_bytes(out.element))
         found = [

@@ -119,7 +119,8 @@ def nanoseconds(name: str) -> list[float]:
 
 def table(stride: int) -> str:
     lines = [
-        f"Over every {stride}th f32; ns per element with {LANES} lanes and one thread.\n",
+        f"Over every {stride}th f32; ns per element with {LANES} lanes and one thread; "
+        "inf: an infinity for a number.\n",
         "| function | largest error, ULP | eager's | ns | eager's |",
         "|---|---|---|---|---|",
     ]

@@ -84,10 +84,12 @@ class _Writer:
         for extent, stride, known in zip(layout.shape, layout.strides, expected, strict=True):
             if known is None:
                 self.number(stride)
-            elif stride != known:
-                numbers = (layout.bytes, extent, stride, Expr.of(known))
-                size, extent_, stride_, wanted = map(self.place, numbers)
-                self.equal.append((size, extent_, stride_, wanted))
+            elif stride != known and extent not in (0, 1) and 0 not in layout.shape:
+                if None not in (extent.constant(), stride.constant(), Expr.of(known).constant()):
+                    raise ValueError(f"@{name} takes strides {fixed.strides}, got {layout}")
+                place = self.place
+                row = (place(layout.bytes), place(extent), place(stride), place(Expr.of(known)))
+                self.equal.append(row)
 
 
 def _table(rows: Sequence[tuple[int, ...]], columns: int) -> Ints:

@@ -78,6 +78,20 @@ func.func @softmax(%x: tensor<4x2000xf32>) -> tensor<4x2000xf32> {
 
 // -----
 
+// A row in one tile: what its exponentials are divided by is known, and they are there.
+// CHECK:      lpu_kernel.kernel @row_0({{.*}} cores 2 {
+// CHECK:        %[[P:.*]] = lpu_kernel.map [1, 500]
+// CHECK:          math.exp
+// CHECK:        %[[L:.*]] = lpu_kernel.fold add %[[P]] [1]
+// CHECK-NOT:    math.exp
+// CHECK:        lpu_kernel.map [1, 500] at [%{{.*}}, 0] ins(%[[P]] as [0, 1], %[[L]] as [0]
+func.func @row(%x: tensor<2x500xf32>) -> tensor<2x500xf32> {
+  %0 = lpu_graph.softmax %x dim 1 : tensor<2x500xf32> -> tensor<2x500xf32>
+  func.return %0 : tensor<2x500xf32>
+}
+
+// -----
+
 // Half precision: weights are rounded after the division, so that their sum comes first.
 // CHECK:      lpu_kernel.kernel @rounded_0(
 // CHECK:        lpu_kernel.for reduction {{.*}} iter_args(

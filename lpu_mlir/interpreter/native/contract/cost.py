@@ -20,21 +20,24 @@ HORIZONTAL_CYCLES = 3.0
 """To sum the lanes of one of four accumulators."""
 SCATTER_CYCLES = 2.0
 """To store one lane, or the same lane of several accumulators."""
-COPY_CYCLES = {1: 1.5, 2: 2.5}
+COPY_CYCLES = {1: 3.0, 2: 4.0}
 """To copy a vector of elements that are so far apart into a panel."""
 TRANSPOSE_CYCLES = 5.0
 """To copy one vector of a square that is transposed."""
 GATHER_CYCLES = 1.5
 """To copy one element of other vectors."""
 
-CACHES = ((16 << 10, (0.5, 0.0)), (512 << 10, (1.0, 0.05)), (1 << 60, (2.7, 0.7)))
-"""How large a panel may be, and the cycles it then takes to load a vector of it, and to wait for a
-line of it."""
+NEAR, MIDDLE, FAR = (0.5, 0.0), (1.0, 0.05), (2.7, 0.7)
+"""To load a vector of a panel that is so near, and to wait for a line of it."""
+NEAR_BYTES, MIDDLE_BYTES = 16 << 10, 512 << 10
+"""How large a panel may be."""
 SCATTERED = 4.0
 """How much longer the wait is for single lines."""
+KIND_COST = 0.01
+"""How much dearer blocks are of which there is another size: there is code for each."""
 LINE_BYTES = 64
-SETS, WAYS = 1024, 8
-"""Of the second of these caches: lines this many lines from each other share a set."""
+SETS, WAYS = 1024, 16
+"""Of the cache in the middle: lines this many lines from each other share a set."""
 
 
 def choose(axes: Sequence[Axis], lanes: int, registers: int, element_bytes: int) -> Plan:
@@ -55,7 +58,12 @@ def cycles(plan: Plan, element_bytes: int) -> float:
     blocks = prod(ceil(plan.positions(level.axis) / level.count) for level in plan.levels)
     rows = prod(plan.positions(level.axis) for level in plan.levels)
     step = _step(plan, steps, element_bytes) * blocks / rows
-    return (step + _finishing(plan) / max(steps, 1)) / filled
+    kinds = prod(
+        1 + (plan.positions(level.axis) % level.count > 0)
+        for level in plan.levels
+        if not level.apart
+    )
+    return (step + _finishing(plan) / max(steps, 1)) / filled * (1 + KIND_COST * (kinds - 1))
 
 
 def _step(plan: Plan, steps: int, element_bytes: int) -> float:
@@ -85,26 +93,28 @@ def _loading(plan: Plan, operand: str, steps: int, element_bytes: int) -> tuple[
     width = 1 if scalars else plan.lanes
     lines = ceil(vectors * width * element_bytes / LINE_BYTES)
     size = lines * LINE_BYTES * steps
-    if not panel and not plan.dot:
-        size *= _crowding(plan, operand, lines, element_bytes)
-    load, stall = next(costs for most, costs in CACHES if size <= most)
+    missed = 0.0 if panel or plan.dot else _missed(plan, operand, lines, element_bytes)
+    if size > MIDDLE_BYTES:
+        missed = 1.0
+    near = NEAR if size <= NEAR_BYTES else MIDDLE
+    load, stall = (a + missed * (z - a) for a, z in zip(near, FAR, strict=True))
     if scalars:
         return vectors * SCALAR_CYCLES, lines * SCATTERED * stall
-    return vectors * (
-        load + (EVERY_OTHER_CYCLES if along == 2 and not panel else 0.0)
-    ), lines * stall
+    if along == 2 and not panel:
+        load += EVERY_OTHER_CYCLES
+    return vectors * load, lines * stall
 
 
-def _crowding(plan: Plan, operand: str, lines: int, element_bytes: int) -> int:
-    """How many times the sets of a cache are too few for lines that far apart, so many a step."""
+def _missed(plan: Plan, operand: str, lines: int, element_bytes: int) -> float:
+    """The share of lines that far apart, so many a step, for which a cache has too few sets."""
     if not plan.summed:
-        return 1
+        return 0.0
     stride, size = getattr(plan.summed[-1], operand), known(plan.summed[-1].size)
     if not isinstance(stride, int) or stride * element_bytes % LINE_BYTES:
-        return 1
+        return 0.0
     apart = gcd(stride * element_bytes // LINE_BYTES, SETS)
-    used = SETS // apart * min(lines, apart)
-    return 1 if size * lines <= used * WAYS else SETS // used
+    held = SETS // apart * min(lines, apart) * WAYS
+    return max(0.0, 1.0 - held / (size * lines))
 
 
 def _packing(plan: Plan) -> float:

@@ -68,6 +68,9 @@ class Product:
 
     def whole(self, axes: Sequence[Axis], accumulate: bool) -> None:
         """Everything, by the best plan."""
+        if any(axis.size == 0 for axis in axes):
+            self.by(scalar_plan(axes), accumulate)
+            return
         b, size = self.b, element_bytes(self.out.element)
         plan = choose(axes, self.machine.lanes(size), self.machine.vector_registers, size)
         extent = plan.vector.size if plan.vector else 1

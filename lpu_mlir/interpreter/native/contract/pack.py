@@ -14,6 +14,9 @@ from lpu_mlir.interpreter.native.tile import View
 COPIED = 8
 """Vectors copied in the body of a loop, at most."""
 
+AHEAD = 32
+"""Steps that are copied until one that is fetched is."""
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -74,8 +77,15 @@ class Packing:
             for n in range(unroll):
                 index = b.add(loop.index, n)
                 there = b.address(source, b.mul(index, stride), what.rhs.element)
+                if not inner:
+                    self._fetch(b.address(there, b.mul(AHEAD, stride), what.rhs.element))
                 target = b.address(panel, b.mul(index, step), what.out.element)
                 self._copy(inner, there, target)
+
+    def _fetch(self, source: Value) -> None:
+        """Ask for what a later step reads: rows far apart are not foreseen by processors."""
+        for offset in self.offsets:
+            self.what.b.prefetch(self.what.b.address(source, offset, self.what.rhs.element))
 
     def _copy_step(self, source: Value, panel: Value) -> None:
         what, b = self.what, self.what.b

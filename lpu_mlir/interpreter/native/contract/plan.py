@@ -110,10 +110,9 @@ def scalar_plan(axes: Sequence[Axis]) -> Plan:
 
 
 def plans(axes: Sequence[Axis], lanes: int, registers: int) -> Generator[Plan]:
-    """All plans worth comparing, for vectors of so many lanes and so many of them."""
+    """All plans worth comparing, for vectors of so many lanes and so many of them; no extent that
+    is known is 0."""
     yield scalar_plan(axes)
-    if any(axis.size == 0 for axis in axes):
-        return  # there is nothing to sum
     swapped = [replace(axis, lhs=axis.rhs, rhs=axis.lhs) for axis in axes]
     for vector in axes:
         if vector.summed and _can_read(vector):
@@ -161,7 +160,7 @@ def _blocked(plan: Plan, axes: Sequence[Axis], registers: int) -> Generator[Plan
         # Every row of a matrix meets only one vector.
         (rows,) = moving
         count = min(STREAMS, known(rows.size))
-        blocks = [Level(a, count, True) if a is rows else Level(a, 1) for a in levels]
+        blocks = [Level(axis, count if axis is rows else 1) for axis in levels]
         yield _arranged(plan, blocks, axes)
         return
     found: list[tuple[Level, ...]] = [()]
@@ -197,6 +196,11 @@ def _arranged(plan: Plan, levels: Sequence[Level], axes: Sequence[Axis]) -> Plan
         return plan.packed and level.axis.rhs != 0, _elements_moved(level.axis, axes)
 
     ordered = sorted(levels, key=rank, reverse=True)
+    if plan.dot:
+        # Several long streams are read faster than one.
+        several = next((n for n, level in enumerate(ordered) if level.count > 1), None)
+        if several is not None:
+            ordered[several] = replace(ordered[several], apart=True)
     return replace(plan, levels=tuple(ordered), summed=_summed(axes, plan.vector))
 
 

@@ -15,6 +15,8 @@ from lpu_mlir.interpreter.native.tile import View
 
 UNROLLED = 96
 """Multiply-adds in the body of the innermost loop, at most."""
+STEPS = 8
+"""Trips of a loop in its body, at most."""
 FETCHED = 14
 """Rows that the next block is fetched for ahead, at most."""
 LARGE = 1 << 17
@@ -115,7 +117,7 @@ class Summation:
             if not isinstance(other.size, int) or other is self.what.plan.vector:
                 return 1
             steps *= other.size
-        most = max(1, UNROLLED // max(steps, 1))
+        most = min(STEPS, max(1, UNROLLED // max(steps, 1)))
         copies = 1 if inner else self.what.plan.copies
         if not isinstance(trips, int):
             return copies
