@@ -12,7 +12,6 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pkgutil import resolve_name
 from time import perf_counter
 from typing import Any
@@ -89,7 +88,6 @@ def _reason_against() -> str | None:
     return _untrusted(cache_dir())
 
 
-@cache
 def _untrusted(directory: str) -> str | None:
     """Why PyTorch's files in a directory are not to be unpickled; None if they may be."""
     status = os.stat(directory)
@@ -105,9 +103,9 @@ def _untrusted(directory: str) -> str | None:
 class StoredGraph(OutputCode):
     """A compiled graph that AOTAutogradCache can keep: there it has only the key."""
 
-    key: str = ""
+    key: str | None = None
+    """None if the program could not be kept."""
     executable: Executable | None = None
-    record: CompiledGraph | None = None
 
     def __post_init__(self) -> None:
         self._boxed_call = True  # of the object, not of the class: wrappers copy its attributes
@@ -120,21 +118,14 @@ class StoredGraph(OutputCode):
     def __copy__(self) -> StoredGraph:
         return replace(self)
 
-    def __reduce__(self) -> tuple[type[StoredGraph], tuple[str]]:
+    def __reduce__(self) -> tuple[type[StoredGraph], tuple[str | None]]:
         return StoredGraph, (self.key,)
 
     def prepare_for_serialization(self) -> None:
-        """Puts the program into our cache; called on a copy."""
-        assert self.executable is not None
-        assert self.record is not None
-        try:
-            with unset_fake_temporarily():
-                data = CODEC.encode(_stored(self.executable, self.record))
-        except (TypeError, RuntimeError) as error:
-            raise _bypass(str(error)) from error
-        self.key, self.executable, self.record = digest(data), None, None
-        if not disk_cache().put(KIND, self.key, data):
-            raise _bypass("the program cannot be written to the cache")
+        """Called on a copy that is to be pickled."""
+        if not self.key:
+            raise BypassAOTAutogradCache("the program is not in the cache of lpu_mlir")
+        self.executable = None
 
     def post_compile(self, example_inputs: object, constants: object, graph_kwargs: object) -> None:
         """Loads the program; called on an object that comes from PyTorch's file.
@@ -142,9 +133,10 @@ class StoredGraph(OutputCode):
         Any exception lets PyTorch compile instead.
         """
         start = perf_counter()
+        assert self.key is not None
         data = disk_cache().get(KIND, self.key)
         if data is None:
-            LOG.info("program %s is gone, and is compiled anew", self.key)
+            LOG.info("a graph is compiled anew: its program %s is gone", self.key)
             raise LookupError(self.key)
         with unset_fake_temporarily():
             stored: Stored = CODEC.decode(data)
@@ -152,7 +144,6 @@ class StoredGraph(OutputCode):
         record = begin_graph(from_cache=True)
         record.imported(stored.native_ops, stored.fallbacks)
         record.seconds["load"] = perf_counter() - start
-        self.record = record
         self.executable = Executable(stored.signature, program, record.listener)
         GRAPH.info("%s", record)
 
@@ -160,16 +151,24 @@ class StoredGraph(OutputCode):
         """Nothing of Triton's is in a program."""
 
 
-def _bypass(reason: str) -> BypassAOTAutogradCache:
-    LOG.info("a graph is not kept: %s", reason)
-    return BypassAOTAutogradCache(reason)
+def keep(executable: Executable, record: CompiledGraph) -> str | None:
+    """Puts a program into our cache; its key, or None if it cannot be kept.
 
-
-def _stored(executable: Executable, record: CompiledGraph) -> Stored:
+    That is done for every graph, whether PyTorch will keep it or not: PyTorch may have an entry
+    whose program is gone, and does not write it again.
+    """
     program = executable.program
     assert isinstance(program, NativeProgram)
     fallbacks = tuple(record.fallbacks)
-    return Stored(executable.signature, program.described, record.native_ops, fallbacks)
+    found = Stored(executable.signature, program.described, record.native_ops, fallbacks)
+    try:
+        with unset_fake_temporarily():
+            data = CODEC.encode(found)
+    except (TypeError, RuntimeError) as error:
+        LOG.info("a graph is not kept: %s", error)
+        return None
+    key = digest(data)
+    return key if disk_cache().put(KIND, key, data) else None
 
 
 @dataclass
@@ -182,9 +181,6 @@ class FailedGraph(StoredGraph):
         assert self.error is not None
         raise self.error
 
-    def prepare_for_serialization(self) -> None:
-        raise _bypass("its backward pass cannot be compiled")
-
 
 def compile_stored(
     options: Options, gm: fx.GraphModule, example_inputs: Sequence[Any]
@@ -192,7 +188,8 @@ def compile_stored(
     """Compiles a graph that is not in the cache."""
     record = begin_graph()
     compile_fx = resolve_name("lpu_mlir.compile:compile_fx")
-    return StoredGraph("", compile_fx(gm, example_inputs, options, record=record), record)
+    executable = compile_fx(gm, example_inputs, options, record=record)
+    return StoredGraph(keep(executable, record), executable)
 
 
 def compile_backward(
