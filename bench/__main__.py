@@ -37,8 +37,12 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
 
 
 def systems_of(work: str, wanted: Sequence[str]) -> list[str]:
-    """The systems of a work, as far as wanted; those that only one work has are always wanted."""
-    return [s for s in WORKS[work].systems if s in wanted or s not in EVERY]
+    """The systems of a work, as far as wanted; those that only one work has are always wanted.
+
+    A system's name may be followed by another dtype than the work's.
+    """
+    plain = {system: system.partition(" ")[0] for system in WORKS[work].systems}
+    return [s for s, name in plain.items() if name in wanted or name not in EVERY]
 
 
 def processor() -> str:

@@ -14,7 +14,7 @@ def draw(results: Results, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     works = [work for work in WORKS if middle(r.ratio("eager") for r in results.of(work))]
     figure, axes = pyplot.subplots(figsize=(9, 1.5 + 0.55 * len(works)), layout="constrained")
@@ -29,12 +29,15 @@ def draw(results: Results, path: Path) -> None:
     limits = [middle(r.ratio(LIMIT) for r in results.of(work)) for work in works]
     known = [(1 / ratio, row) for row, ratio in enumerate(limits) if ratio]
     if known:
-        axes.plot(*zip(*known, strict=True), "k|", markersize=24, label="limit of this machine")
+        axes.plot(*zip(*known, strict=True), "k|", markersize=24, label="limit")
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    axes.xaxis.set_minor_locator(ticker.NullLocator())
     axes.set_yticks(range(len(works)), [WORKS[work].title for work in works])
     axes.invert_yaxis()
     axes.set_xlabel("time (or bytes) as a multiple of ours")
-    axes.legend(loc="lower right", fontsize="small")
+    figure.legend(loc="outside lower center", ncols=len(EVERY), fontsize="small")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

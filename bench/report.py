@@ -106,8 +106,9 @@ def conditions(results: Results) -> str:
     count = max((run.number for run in results.runs), default=0)
     rates = [run.rates for run in results.runs if run.rates]
     busiest = max((run.load for run in results.runs), default=0.0)
+    threads = results.settings["threads"]
     said = [
-        f"{results.machine['processor']}, {results.settings['threads']} threads;"
+        f"{results.machine['processor']}, {threads} thread{'s' if threads > 1 else ''};"
         f" {results.machine['versions']}.",
         f"Times are medians, of {count} run{'s' if count > 1 else ''} the middle one; each ratio is"
         " ours to theirs in one run, of all runs the worst.",

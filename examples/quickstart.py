@@ -94,7 +94,7 @@ def summary(report: lpu_mlir.Report, model: Any, cache: Any, seconds: float) -> 
   kernels    {len(kernels)} distinct, {sum(k.launches for k in kernels) // runs} launches
   DRAM       {read:,} bytes read, {written:,} written
              {read / (weights + cached):.3f} x weights ({weights:,}) + cache ({cached:,})
-  time       {seconds * 1000:,.0f} ms in the reference interpreter on this CPU; not LPU time"""
+  time       {seconds * 1000:,.0f} ms as machine code on this CPU; not LPU time"""
 
 
 def main() -> int:

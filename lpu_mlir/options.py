@@ -33,10 +33,10 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 class Options:
     """Options of one compilation; ValueError or TypeError for a value that is not allowed."""
 
-    interpreter: str = "reference"
-    """What runs the kernels. "reference" executes them tile by tile and checks every access;
-    "compare" does so, too, runs each graph in eager PyTorch beside it, and raises
-    `lpu_mlir.MismatchError` where they differ."""
+    interpreter: str = "native"
+    """What runs the kernels. "native" makes machine code of them; "reference" executes them tile by
+    tile, checks every access, and is slow; "compare" runs each kernel in both ways, each graph in
+    eager PyTorch beside it, and raises `lpu_mlir.MismatchError` where results differ."""
 
     fallback: str = "host"
     """What becomes of an operator without a native form: "host" runs it in eager PyTorch, "error"
@@ -50,7 +50,8 @@ class Options:
     calls; see below."""
 
     seed: int = 0
-    """Shuffles the order in which the cores of a phase are interpreted; 0 keeps them in order."""
+    """For "reference": shuffles the order in which the cores of a phase are interpreted; 0 keeps
+    them in order."""
 
     verify: bool = False
     """Verify the IR after every stage of the pipeline: slow, for finding bugs in the compiler."""

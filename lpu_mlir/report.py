@@ -6,18 +6,17 @@ import json
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import asdict, dataclass, field
-from functools import reduce
 from typing import Any, Self
 
 from torch import fx
 from torch._dynamo.utils import counters
 
 from lpu_mlir.logs import logger
-from lpu_mlir.runtime.stats import KernelUse, RunStats, plus
+from lpu_mlir.runtime.stats import KernelUse, RunStats
 
 _OPEN: ContextVar[Report | None] = ContextVar("open report", default=None)
 """The report that is open in this thread, innermost if several are."""
@@ -50,17 +49,12 @@ class Fallback:
 
 @dataclass(frozen=True)
 class KernelReport:
-    """What the launches of one kernel moved, in bytes; None if only machine code ran it, which does
-    not count."""
+    """What the launches of one kernel moved, in bytes."""
 
     name: str
     launches: int
-    dram_read: int | None
-    dram_written: int | None
-
-    @property
-    def moved(self) -> int | None:
-        return plus(self.dram_read, self.dram_written)
+    dram_read: int
+    dram_written: int
 
 
 class CompiledGraph:
@@ -271,10 +265,9 @@ class Report:
         return sum(graph.kept_bytes for graph in self.graphs)
 
     @property
-    def dram_bytes(self) -> int | None:
-        """Bytes read from and written to DRAM by all launches of `kernels`; None if nobody counted:
-        of the interpreters, the reference does."""
-        return _moved(self.kernels)
+    def dram_bytes(self) -> int:
+        """Bytes read from and written to DRAM by all launches of `kernels`."""
+        return sum(k.dram_read + k.dram_written for k in self.kernels)
 
     @property
     def peak_bytes(self) -> int:
@@ -330,7 +323,7 @@ class Report:
             *(f"  break: {_headline(why)} ({n}x)" for why, n in self.graph_breaks.items()),
             *(f"  host: {_describe_fallback(f)}" for f in self.fallbacks),
             f"{plural(sum(k.launches for k in self.kernels), 'kernel launch', 'es')}, "
-            f"{_traffic(self.kernels)}, "
+            f"{self.dram_bytes:,} bytes of DRAM traffic, "
             f"{self.peak_bytes:,} bytes of intermediates at most",
             *_kernel_table(self.kernels),
             *self._frozen(),
@@ -342,10 +335,11 @@ class Report:
         times, kernels = sum(graph.freezes for graph in self.graphs), self.freeze_kernels
         if not times and not self.kept_bytes:
             return []
+        moved = sum(k.dram_read + k.dram_written for k in kernels)
         launches = plural(sum(k.launches for k in kernels), "kernel launch", "es")
         return [
             f"frozen: {self.kept_bytes:,} bytes kept, computed {plural(times, 'time')} meanwhile: "
-            f"{launches}, {_traffic(kernels)}",
+            f"{launches}, {moved:,} bytes of DRAM traffic",
             *_kernel_table(kernels),
         ]
 
@@ -369,46 +363,27 @@ def _describe_fallback(fallback: Fallback) -> str:
     return f"{fallback.overload}({types}) {fallback.count}x{source}: {fallback.reason}"
 
 
-def _moved(kernels: Iterable[KernelReport]) -> int | None:
-    """What kernels moved, as far as it was counted; None if it was not at all."""
-    return reduce(plus, (kernel.moved for kernel in kernels), None)
-
-
-def _traffic(kernels: Sequence[KernelReport]) -> str:
-    moved = _moved(kernels)
-    if moved is None and kernels:
-        return "DRAM traffic not counted (the reference interpreter does)"
-    return f"{moved or 0:,} bytes of DRAM traffic"
-
-
 def _kernel_table(kernels: Sequence[KernelReport]) -> list[str]:
-    """All kernels; of many, those that moved most or ran most often, and the sum of the others."""
+    """All kernels; of many, those that moved most, and the sum of the others."""
     if not kernels:
         return []
     if len(kernels) > MOST_KERNELS:
-        kernels = sorted(kernels, key=lambda k: (k.moved or 0, k.launches), reverse=True)
+        kernels = sorted(kernels, key=lambda k: k.dram_read + k.dram_written, reverse=True)
         rest = kernels[MOST_KERNELS - 1 :]
         others = KernelReport(
             f"{len(rest)} others",
             sum(k.launches for k in rest),
-            reduce(plus, (k.dram_read for k in rest), None),
-            reduce(plus, (k.dram_written for k in rest), None),
+            sum(k.dram_read for k in rest),
+            sum(k.dram_written for k in rest),
         )
         kernels = [*kernels[: MOST_KERNELS - 1], others]
     width = max(len(kernel.name) for kernel in kernels)
-    if _moved(kernels) is None:
-        rows = [f"  {k.name:{width}}  {k.launches:8}" for k in kernels]
-        return [f"  {'kernel':{width}}  launches", *rows]
     rows = [f"  {'kernel':{width}}  launches  {'bytes read':>14}  {'bytes written':>14}"]
     rows += [
-        f"  {k.name:{width}}  {k.launches:8}  {_count(k.dram_read)}  {_count(k.dram_written)}"
+        f"  {k.name:{width}}  {k.launches:8}  {k.dram_read:14,}  {k.dram_written:14,}"
         for k in kernels
     ]
     return rows
-
-
-def _count(number: int | None) -> str:
-    return f"{'-' if number is None else format(number, ','):>14}"
 
 
 def note_break(gm: fx.GraphModule) -> None:

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import IndexType
+from xdsl.context import Context
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import Builtin, IndexType
+from xdsl.dialects.math import Math
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.parser import Parser
 
 from lpu_mlir.dialects.expr import Call, Expr
-from lpu_mlir.dialects.lpu import element_bytes
+from lpu_mlir.dialects.lpu import Lpu, element_bytes
 from lpu_mlir.dialects.lpu_kernel import (
     ApplyOp,
     ArgFoldOp,
@@ -27,6 +32,7 @@ from lpu_mlir.dialects.lpu_kernel import (
     Index,
     KernelOp,
     LoadOp,
+    LpuKernel,
     MapOp,
     ReadWindowOp,
     ReceiveOp,
@@ -41,23 +47,16 @@ from lpu_mlir.dialects.lpu_kernel.core_dependence import core_dependent_values, 
 from lpu_mlir.dialects.lpu_kernel.types import join_indices, tile, without
 
 Numbers: TypeAlias = "NDArray[np.int64]"
-"""A value for every core (axis 0) and every iteration of the loops around (an axis each)."""
+"""A value for every core (axis 0), and for each loop around (an axis each) in its first and in its
+last iteration: all others are like the first, since loops go over something in tiles."""
 Extents: TypeAlias = "tuple[Numbers, ...]"
 
 
-@dataclass(frozen=True)
-class Traffic:
-    """Bytes that one launch reads from and writes to DRAM."""
-
-    read: int = 0
-    written: int = 0
-
-
-def kernel_traffic(kernel: KernelOp, indices: Sequence[int] = ()) -> Traffic:
-    """What a launch of a kernel with these index arguments moves."""
+def moved_bytes(kernel: KernelOp, indices: Sequence[int] = ()) -> tuple[int, int]:
+    """Bytes that a launch with these index arguments reads from DRAM, and that it writes."""
     given = iter(indices)
     values = {arg: next(given) for arg in kernel.args if arg.type == IndexType()}
-    total = Traffic()
+    read = written = 0
     for phase in kernel.phases():
         requested: dict[str, Extents] = {}
         for region in (phase.top, phase.cores):
@@ -66,8 +65,19 @@ def kernel_traffic(kernel: KernelOp, indices: Sequence[int] = ()) -> Traffic:
             count = _Count(kernel, core_dependent_values(region), _depth(region.block), requested)
             count.start(values, region.block.args[0])
             count.visit(region.block, 1)
-            total = Traffic(total.read + count.read, total.written + count.written)
-    return total
+            read, written = read + count.read, written + count.written
+    return read, written
+
+
+@cache
+def moved_bytes_of(text: str, indices: tuple[int, ...]) -> tuple[int, int]:
+    """The same for the text of a kernel."""
+    context = Context()
+    for dialect in (Builtin, Arith, Math, Lpu, LpuKernel):
+        context.load_dialect(dialect)
+    kernel = Parser(context, text).parse_op()
+    assert isinstance(kernel, KernelOp)
+    return moved_bytes(kernel, indices)
 
 
 def _depth(block: Block) -> int:
@@ -77,7 +87,7 @@ def _depth(block: Block) -> int:
 
 @dataclass
 class _Count:
-    """Goes through one program of a phase, all cores and iterations at once."""
+    """Goes through one program of a phase, all cores at once."""
 
     kernel: KernelOp
     dependent: set[SSAValue]
@@ -86,10 +96,8 @@ class _Count:
     """The extents of what was requested, by channel."""
     numbers: dict[SSAValue, Numbers] = field(default_factory=dict[SSAValue, Numbers])
     extents: dict[SSAValue, Extents] = field(default_factory=dict[SSAValue, Extents])
-    trips: list[int] = field(default_factory=list[int])
-    """Iterations of the loops around."""
-    active: list[Numbers] = field(default_factory=list[Numbers])
-    """For loops of which cores make different numbers of them: 1 where there is one."""
+    weights: list[Numbers] = field(default_factory=list[Numbers])
+    """Of each loop around: how many iterations a position on its axis stands for."""
     read: int = 0
     written: int = 0
 
@@ -122,19 +130,15 @@ class _Count:
     def _loop(self, op: ForOp, axis: int) -> None:
         lower, upper, step = self.indices(op.loop_bounds())
         trips = np.maximum(upper - lower + step - 1, 0) // step
-        most = int(trips.max())
-        turns = self.along(axis, np.arange(most, dtype=np.int64))
+        first = self.along(axis, np.array([1, 0], dtype=np.int64))
+        turns = (1 - first) * (trips - 1)
         self.numbers[op.induction] = lower + turns * step
         for value, argument in zip(op.iter_args, op.carried_args, strict=True):
             self.extents[argument] = self.extents[value]
-        uneven = int(trips.min()) != most
-        self.trips.append(most)
-        if uneven:
-            self.active.append((turns < trips).astype(np.int64))
+        last = np.minimum(trips, 1)
+        self.weights.append(first * (trips - last) + (1 - first) * last)
         self.visit(op.body.block, axis + 1)
-        if uneven:
-            self.active.pop()
-        self.trips.pop()
+        self.weights.pop()
         for value, result in zip(op.iter_args, op.outputs, strict=True):
             self.extents[result] = self.extents[value]
 
@@ -143,17 +147,13 @@ class _Count:
     def bytes(self, extents: Extents, element: int, *, private: bool) -> int:
         """What moving a tile of these extents costs, over all iterations: by every core, or once
         for all."""
-        if 0 in self.trips:
-            return 0
         moved = self.constant(element)
-        for factor in (*extents, *self.active):
+        for factor in (*extents, *self.weights):
             moved = moved * factor
-        cores = self.kernel.cores if private else 1
         if not private:
             moved = moved[:1]
-        for axis, count in enumerate([cores, *self.trips]):
-            if moved.shape[axis] == 1:
-                moved = moved * count
+        elif len(moved) == 1:
+            moved = moved * self.kernel.cores
         return int(moved.sum())
 
     def reads(self, op: ReadWindowOp, extents: Extents, *, private: bool) -> None:

@@ -34,6 +34,11 @@ class Fixed:
     strides: tuple[int | None, ...] | None
     """None for a dense memref: they follow from the sizes."""
 
+    @property
+    def slots(self) -> int:
+        """How many a memref takes: one for its address, and those that it is told."""
+        return 1 + self.sizes.count(None) + (self.strides or ()).count(None)
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -52,6 +57,9 @@ class Kernel:
     """What is fixed of memrefs, in order; None for an index."""
     worker_bytes: int
     """Another worker is worth it for so many bytes of the kernel's buffers."""
+    moved: tuple[int, int] | str
+    """Bytes that a launch reads and writes; the text of a kernel that is to be asked for them, as
+    they depend on its index arguments."""
 
 
 # --- steps --------------------------------------------------------------------------------------

@@ -6,13 +6,14 @@ import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from pkgutil import resolve_name
 
 import numpy as np
 from torch import Tensor
 
 from lpu_mlir.interpreter.native.compile import Code, Loader
 from lpu_mlir.interpreter.native.pool import Plan, as_bases, pool
-from lpu_mlir.runtime.host_program import Fixed, Kernel
+from lpu_mlir.runtime.host_program import Fixed, Ints, Kernel
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,21 @@ class LoadedKernel:
         error, message = self.kernel.checks[check]
         exception: type[Exception] = vars(builtins)[error]
         return exception(message)
+
+    def moved(self, slots: Ints) -> tuple[int, int]:
+        """Bytes that a launch with these slots reads and writes."""
+        moved = self.kernel.moved
+        if not isinstance(moved, str):
+            return moved
+        indices: list[int] = []
+        place = 0
+        for fixed in self.kernel.arguments:
+            if fixed is None:
+                indices.append(int(slots[place]))
+            place += 1 if fixed is None else fixed.slots
+        # Reads IR, and is asked for when a report is: not for every program from the cache.
+        count = resolve_name("lpu_mlir.model.traffic:moved_bytes_of")
+        return count(moved, tuple(indices))
 
     def launch(self, args: Sequence[Tensor | int], workers: int) -> None:
         """Runs the kernel on CPU tensors and index values, in the order of its arguments.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -31,7 +30,7 @@ from lpu_mlir.runtime.host_program import (
 from lpu_mlir.runtime.kernels import LoadedKernel
 from lpu_mlir.runtime.numbers import Symbols, number, numbers
 from lpu_mlir.runtime.profile import is_profiling, profiled
-from lpu_mlir.runtime.stats import KernelUse, RunStats
+from lpu_mlir.runtime.stats import LAUNCHED, RunStats
 from lpu_mlir.runtime.tables import Bound, RunTable
 
 KERNELS, HOST = logger("kernels"), logger("host")
@@ -59,8 +58,7 @@ class Function:
     def __init__(self, described: HostFunction, kernels: Mapping[str, LoadedKernel]):
         self.kernels, self.others = kernels, described.others
         self.buffers = SHARED.get()
-        runs = [step for step in described.steps if isinstance(step, Launches)]
-        self.uses = Counter(name for run in runs for name in run.kernels)
+        self.arenas = {step.root for step in described.steps if isinstance(step, MakeArena)}
         self.steps = [_STEPS[type(step)](self, step) for step in described.steps]
         self.returned = [self.reader(access) for access in described.returned]
 
@@ -99,7 +97,11 @@ class Function:
         return step
 
     def forget(self, forget: Forget) -> Step:
+        arenas = [root for root in forget.roots if root in self.arenas]
+
         def step(call: Call) -> None:
+            if call.stats is not None:
+                call.stats.arena_bytes -= sum(_present(call.tensors[r]).nbytes for r in arenas)
             for root in forget.roots:
                 call.tensors[root] = None
 
@@ -115,6 +117,8 @@ class Function:
             if call.stats is not None:
                 peak = call.stats.arena_bytes + bound.arena_bytes
                 call.stats.peak_bytes = max(call.stats.peak_bytes, peak)
+                for name, use in bound.uses.items():
+                    call.stats.add_launch(name, use)
             if is_profiling() or KERNELS.isEnabledFor(logging.DEBUG):
                 one_by_one(bound, given)
                 return
@@ -186,13 +190,16 @@ def one_by_one(bound: Bound, given: Sequence[int]) -> None:
     """A run with a native call, a row in the profile and a line in the log for each launch."""
     arena = torch.empty(bound.arena_bytes, dtype=torch.uint8)
     bases = as_bases([*given, arena.data_ptr()])
-    for kernel, plan in bound.launches:
+    for (kernel, plan), first in zip(bound.launches, bound.firsts, strict=True):
         start = perf_counter()
         with profiled(f"lpu_mlir::{kernel.name}", inside=False):
             failed = pool().run(plan, bases, torch.get_num_threads())
         if failed is not None:
             raise kernel.failure(failed[1])
-        KERNELS.debug("%s: %.6f s", kernel.name, perf_counter() - start)
+        seconds = perf_counter() - start
+        if KERNELS.isEnabledFor(logging.DEBUG):
+            read, written = kernel.moved(bound.slots[first:])
+            KERNELS.debug(LAUNCHED, kernel.name, read, written, seconds)
 
 
 def _present(tensor: Tensor | None) -> Tensor:
@@ -233,6 +240,4 @@ class NativeProgram:
         start = perf_counter()
         returned = function([*arguments, *destinations], symbols, stats)
         stats.seconds = perf_counter() - start
-        for name, launches in function.uses.items():
-            stats.add_launch(name, KernelUse(launches))
         return returned

@@ -40,7 +40,7 @@ from lpu_mlir.runtime.describe.program import positions
 from lpu_mlir.runtime.layout import Layout
 from lpu_mlir.runtime.numbers import Symbols, number, numbers
 from lpu_mlir.runtime.profile import profiled
-from lpu_mlir.runtime.stats import KernelUse, RunStats
+from lpu_mlir.runtime.stats import LAUNCHED, KernelUse, RunStats
 from lpu_mlir.transforms.bufferize import RETURNED
 
 KERNELS, HOST = logger("kernels"), logger("host")
@@ -302,7 +302,7 @@ def _launch(b: _Builder, op: lpu_host.LaunchOp) -> Step:
         run.stats.add_launch(name, KernelUse(1, read, written))
         if KERNELS.isEnabledFor(logging.DEBUG):
             seconds = perf_counter() - start
-            KERNELS.debug("%s: %d bytes read, %d written, %.6f s", name, read, written, seconds)
+            KERNELS.debug(LAUNCHED, name, read, written, seconds)
 
     return step
 

@@ -12,25 +12,22 @@ from torch import Tensor
 from lpu_mlir.runtime.layout import Layout
 from lpu_mlir.runtime.numbers import Symbols
 
+LAUNCHED = "%s: %d bytes read, %d written, %.6f s"
+"""What is logged of a launch: kernel, bytes, time."""
+
 
 @dataclass
 class KernelUse:
-    """How often a kernel was launched and what its launches moved, in bytes; None where nobody
-    counts: machine code does not."""
+    """How often a kernel was launched and what its launches moved, in bytes."""
 
     launches: int = 0
-    dram_read: int | None = None
-    dram_written: int | None = None
+    dram_read: int = 0
+    dram_written: int = 0
 
     def add(self, other: KernelUse) -> None:
         self.launches += other.launches
-        self.dram_read = plus(self.dram_read, other.dram_read)
-        self.dram_written = plus(self.dram_written, other.dram_written)
-
-
-def plus(a: int | None, b: int | None) -> int | None:
-    """The sum of what is known."""
-    return b if a is None else a if b is None else a + b
+        self.dram_read += other.dram_read
+        self.dram_written += other.dram_written
 
 
 @dataclass

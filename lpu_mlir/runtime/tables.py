@@ -12,6 +12,7 @@ from lpu_mlir.interpreter.native.pool import ARENA, Plan
 from lpu_mlir.runtime.host_program import Ints, Launches
 from lpu_mlir.runtime.kernels import LoadedKernel
 from lpu_mlir.runtime.numbers import Bounded, Symbols, evaluator
+from lpu_mlir.runtime.stats import KernelUse
 
 MOST_BINDINGS = 64
 """For so many values of the symbols tables are kept."""
@@ -27,6 +28,17 @@ class Bound:
     roots: Ints
     arena_bytes: int
     """What the run's own intermediates take."""
+    firsts: Sequence[int]
+    """The first slot of each launch."""
+
+    @cached_property
+    def uses(self) -> Mapping[str, KernelUse]:
+        """What all launches of each kernel do."""
+        found: dict[str, KernelUse] = {}
+        for kernel, first in zip(self.kernels, self.firsts, strict=True):
+            use = KernelUse(1, *kernel.moved(self.slots[first:]))
+            found.setdefault(kernel.name, KernelUse()).add(use)
+        return found
 
     @cached_property
     def plan(self) -> Plan:
@@ -101,7 +113,7 @@ class RunTable:
         entries = self._entries.copy()
         worth = 1 + values[self._works] // self._worker_bytes
         entries[:, 3] = np.minimum(worth, entries[:, 2])
-        return Bound(self.kernels, entries, slots, run.bases, int(starts[-1]))
+        return Bound(self.kernels, entries, slots, run.bases, int(starts[-1]), run.firsts)
 
     def _check_strides(self, values: Ints) -> None:
         size, extent, stride, expected = values[self.run.equal].T

@@ -19,7 +19,7 @@ from lpu_mlir.interpreter.native.compile import Loader, host
 from lpu_mlir.interpreter.native.kernel import emit_kernel, prepare_kernel
 from lpu_mlir.interpreter.native.machine import Machine
 from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, LaunchStats, Memory
-from lpu_mlir.model.traffic import kernel_traffic
+from lpu_mlir.model.traffic import moved_bytes
 
 TOLERANCE = {
     torch.float16: (1e-2, 1e-2),
@@ -59,8 +59,8 @@ def launch(
     stats = CompiledKernel(op).launch(args, memory or Memory(), InterpreterParams(**params))
     launch_native(op, copies)
     assert_alike(copies, args)
-    counted = kernel_traffic(op, [arg for arg in args if isinstance(arg, int)])
-    assert (counted.read, counted.written) == (stats.dram_read, stats.dram_written)
+    indices = [arg for arg in args if isinstance(arg, int)]
+    assert moved_bytes(op, indices) == (stats.dram_read, stats.dram_written)
     return stats
 
 

@@ -34,7 +34,7 @@ from lpu_mlir.pipeline import make_context, run_stages, stages
 from lpu_mlir.runtime.describe.program import describe_program
 from lpu_mlir.runtime.native import NativeProgram
 from lpu_mlir.runtime.program import Program
-from lpu_mlir.runtime.stats import Runnable, RunStats
+from lpu_mlir.runtime.stats import KernelUse, Runnable, RunStats
 
 Symbols = dict[str, int]
 Ranges = dict[int, tuple[int, int]]
@@ -175,11 +175,14 @@ def check(case: Case, target: str, inputs: Sequence[Tensor] | None = None) -> No
     for symbols in case.runs:
         given = make_inputs(case, symbols) if inputs is None else inputs
         expected = evaluate(case, symbols, given)
+        uses: list[dict[str, KernelUse]] = []
         for program, slack in ((compiled.program, 1), (native, 4)):
             got = compiled.run(symbols, given, program)
+            uses.append(compiled.stats.kernels)
             said = f"{type(program).__name__} with {symbols}"
             agree(got.results, expected.results, case.exact, slack, f"{said}, results")
             agree(got.arguments, expected.arguments, case.exact, slack, f"{said}, arguments")
+        assert uses[0] == uses[1], f"counted while running, and without: {symbols}"
 
 
 def agree(

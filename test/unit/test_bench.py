@@ -211,6 +211,8 @@ def test_systems_that_only_one_work_has_are_always_measured(measured: list[objec
         ("compile-cold", 1, ("lpu_mlir", "aot_eager")),
         ("compile-cached", 1, ("lpu_mlir", "dynamo")),
     ]
+    assert command.systems_of("decode-bf16", ["eager"]) == ["eager"]
+    assert command.systems_of("decode-bf16", ["lpu_mlir"]) == ["lpu_mlir", "lpu_mlir float32"]
 
 
 def test_the_list(capsys: pytest.CaptureFixture[str]):

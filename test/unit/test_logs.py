@@ -37,7 +37,7 @@ def run(check: bool = True, **environment: str) -> subprocess.CompletedProcess[s
 def test_all_logs():
     said = run(LPU_MLIR_LOGS="graph, fuse,kernels,host,ir.fuse,ir.import").stderr
     assert "[lpu_mlir.graph] 2 operators native, 1 on the host; seconds: import 0." in said
-    assert "Options(interpreter='reference'" in said
+    assert "Options(interpreter='native'" in said
     assert re.search(r"\[lpu_mlir.fuse\] fused nest \d+ .*at .* into nest \d+ .*at .*: saves", said)
     assert "[lpu_mlir.kernels] main_0: 48 bytes read, 48 written, 0." in said
     assert "[lpu_mlir.host] aten.i0.default(f32[4, 3]) 1x" in said

@@ -37,6 +37,8 @@ from lpu_mlir.interpreter.native.llvm import Builder
 from lpu_mlir.interpreter.native.machine import MACHINES, Machine
 from lpu_mlir.interpreter.native.tile import View
 
+pytestmark = pytest.mark.table
+
 Emit = Callable[..., None]
 
 OPERANDS: dict[Attribute, tuple[Attribute, ...]] = {

@@ -19,6 +19,8 @@ from lpu_mlir.interpreter.native.lanes import Lanes
 from lpu_mlir.interpreter.native.llvm import Builder, Module, Value, known, literal
 from lpu_mlir.interpreter.native.scalar import emit_scalar
 
+pytestmark = pytest.mark.table
+
 # A little above what docs/numerics.md tells.
 BOUNDS = {
     **{"exp": 0.95, "exp2": 0.9, "expm1": 1.6, "tanh": 1.6, "erf": 1.55, "log": 0.95},

@@ -296,3 +296,25 @@ def test_the_first_check_that_fails_is_noted():
         y = torch.empty(40, dtype=torch.bool)
         assert launch_native(op, [a, b, y]) == expected
         assert torch.equal(y, a)  # the kernel runs on
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3, 8, -1, -2, -3])
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "argument"])
+def test_index_arithmetic_rounds_down(divisor: int, is_known: bool):
+    """The quotient is where the kernel stores to."""
+    operands = "%n" if is_known else "%n, %m"
+    expr = f"20 + d0 floordiv ({divisor})" if is_known else "20 + d0 floordiv d1"
+    for number in (-7, -6, -1, 0, 1, 6, 7):
+        launch(
+            f"""
+        lpu_kernel.kernel @k(%y: memref<40xf32, #m>, %n: index, %m: index) access [wo] cores 1 {{
+          lpu_kernel.phase cores(%c) {{
+            %o = lpu_kernel.apply <{expr}>({operands})
+            %z = lpu_kernel.fill 1.0 : f32 [1] -> !t<1xf32>
+            lpu_kernel.store %z, %y[%o] : !t<1xf32>, memref<40xf32, #m>
+          }}
+        }}""",
+            torch.zeros(40),
+            number,
+            divisor,
+        )

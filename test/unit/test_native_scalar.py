@@ -23,6 +23,8 @@ from lpu_mlir.interpreter.native.machine import MACHINES, Machine
 from lpu_mlir.interpreter.reference import scalar as reference
 from lpu_mlir.interpreter.reference.tiles import COMBINE, FOLD
 
+pytestmark = pytest.mark.table
+
 LANES = (1, 4, 8, 16)
 NAN, INF = float("nan"), float("inf")
 FLOATS = (f16, bf16, f32, f64)
@@ -392,6 +394,7 @@ def test_combine_and_identity() -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+@pytest.mark.slow
 def test_other_machines_call_nothing_but_the_c_library(machine: Machine) -> None:
     functions = [
         elementwise(instance, machine.lanes(4), f"f{n}.{k}")

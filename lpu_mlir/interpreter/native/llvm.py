@@ -278,16 +278,20 @@ class Builder:
         return self.call("llvm.smax.i64", I64, [self.value(a), self.value(b)])
 
     def floor_divide(self, a: Int, b: Int) -> Int:
-        """Rounds down; the divisor must be positive."""
+        """Rounds down; the divisor must not be 0."""
         if isinstance(a, int) and isinstance(b, int):
             return a // b
+        if isinstance(b, int) and b < 0:
+            return self.floor_divide(self.sub(0, a), -b)
         if b == 1:
             return a
         if isinstance(b, int) and b & (b - 1) == 0:
             return self._fold("ashr", a, b.bit_length() - 1)
         quotient, rest = self._fold("sdiv", a, b), self._fold("srem", a, b)
-        low = self.op(I1, f"icmp slt {rest}, 0")
-        return self.sub(quotient, self.op(I64, f"zext {low} to i64"))
+        signs = self._fold("xor", rest, b)
+        differ, left = self.less(signs, 0), self.op(I1, f"icmp ne {rest}, 0")
+        rounded = self.op(I1, f"and {differ}, {left.text}")
+        return self.sub(quotient, self.op(I64, f"zext {rounded} to i64"))
 
     def round_down(self, a: Int, multiple: int) -> Int:
         """The largest multiple that is not above a number of 0 or more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, MemRefType, StridedLayoutAttr
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntAttr, MemRefType, StridedLayoutAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.hints import isa
 
@@ -13,6 +13,7 @@ from lpu_mlir.dialects.lpu_kernel import ContractOp, KernelOp
 from lpu_mlir.interpreter.native.compile import Loader
 from lpu_mlir.interpreter.native.kernel import NativeKernel, emit_kernel, prepare_kernel
 from lpu_mlir.interpreter.native.machine import Machine
+from lpu_mlir.model.traffic import moved_bytes
 from lpu_mlir.runtime.host_program import Fixed, Kernel
 
 Aliases: TypeAlias = set[tuple[int, int]]
@@ -55,6 +56,7 @@ def compile_kernel(kernel: KernelOp, native: NativeKernel, loader: Loader) -> Ke
         native.checks,
         tuple(_fixed(t) if isa(t, MemRefType[Attribute]) else None for t in types),
         CONTRACTION_BYTES if multiplies else WORKER_BYTES,
+        str(kernel) if IndexType() in types else moved_bytes(kernel),
     )
 
 

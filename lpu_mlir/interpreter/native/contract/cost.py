@@ -12,6 +12,8 @@ from lpu_mlir.interpreter.native.contract.axes import Axis
 from lpu_mlir.interpreter.native.contract.plan import Level, Plan, known, plans
 
 FMA_CYCLES = 0.5
+STEP_CYCLES = 0.25
+"""To go on to the next step."""
 EVERY_OTHER_CYCLES = 1.5
 """What it takes longer to load a vector of every other element."""
 SCALAR_CYCLES = 0.5
@@ -45,6 +47,16 @@ def choose(axes: Sequence[Axis], lanes: int, registers: int, element_bytes: int)
     return min(plans(axes, lanes, registers), key=lambda plan: cycles(plan, element_bytes))
 
 
+def choose_sure(axes: Sequence[Axis], lanes: int, registers: int, element_bytes: int) -> Plan:
+    """The best of the plans of which is known that their vectors are filled."""
+    sure = (
+        plan
+        for plan in plans(axes, lanes, registers)
+        if plan.vector is None or isinstance(plan.vector.size, int)
+    )
+    return min(sure, key=lambda plan: cycles(plan, element_bytes))
+
+
 def cycles(plan: Plan, element_bytes: int) -> float:
     """Estimated cycles for one multiply-add of two elements."""
     steps = prod(known(axis.size) for axis in plan.summed)
@@ -75,7 +87,7 @@ def _step(plan: Plan, steps: int, element_bytes: int) -> float:
     if plan.packed:
         uses = prod(_blocks(plan, level) for level in plan.levels if level.axis.rhs == 0)
         packing = plan.loads("rhs") * _packing(plan) / uses
-    return max(plan.rows * FMA_CYCLES, loads) + 0.1 * loads + stalls + packing
+    return max(plan.rows * FMA_CYCLES, loads) + STEP_CYCLES + 0.1 * loads + stalls + packing
 
 
 def _blocks(plan: Plan, level: Level) -> int:
@@ -90,6 +102,8 @@ def _loading(plan: Plan, operand: str, steps: int, element_bytes: int) -> tuple[
     scalars = along == 0 and not panel
     if scalars and plan.summed and getattr(plan.summed[-1], operand) in (0, 1):
         return vectors * SCALAR_CYCLES, 0.0
+    if all(plan.positions(lv.axis) == 1 for lv in plan.levels if getattr(lv.axis, operand) == 0):
+        return vectors * MIDDLE[0], 0.0  # it is read once, from wherever it is
     width = 1 if scalars else plan.lanes
     lines = ceil(vectors * width * element_bytes / LINE_BYTES)
     size = lines * LINE_BYTES * steps

@@ -9,7 +9,7 @@ from math import prod
 from lpu_mlir.dialects.lpu import element_bytes
 from lpu_mlir.interpreter.native.contract.arithmetic import Arithmetic
 from lpu_mlir.interpreter.native.contract.axes import Axis, axes_of
-from lpu_mlir.interpreter.native.contract.cost import choose
+from lpu_mlir.interpreter.native.contract.cost import choose, choose_sure
 from lpu_mlir.interpreter.native.contract.loops import Emission, Scratch
 from lpu_mlir.interpreter.native.contract.parts import Contraction
 from lpu_mlir.interpreter.native.contract.plan import Plan, known, scalar_plan
@@ -72,7 +72,8 @@ class Product:
             self.by(scalar_plan(axes), accumulate)
             return
         b, size = self.b, element_bytes(self.out.element)
-        plan = choose(axes, self.machine.lanes(size), self.machine.vector_registers, size)
+        machine = (self.machine.lanes(size), self.machine.vector_registers, size)
+        plan = choose(axes, *machine)
         extent = plan.vector.size if plan.vector else 1
         if isinstance(extent, int):
             self.by(plan, accumulate)
@@ -80,7 +81,7 @@ class Product:
         # Vectors are never partly filled, so an axis may turn out too short for them.
         short = b.less(extent, plan.lanes)
         with b.when(short):
-            self.by(scalar_plan(axes), accumulate)
+            self.by(choose_sure(axes, *machine), accumulate)
         with b.when(b.op(I1, f"xor {short}, true")):
             self.by(plan, accumulate)
 
