@@ -542,7 +542,9 @@ class Emitter(Writer):
         """Notes that there is a tile of a value, if computing it again would cost more."""
         if is_costly(node):
             key, names = self.pattern_key(node, scope)
-            self.costly[key] = TileValue(made.value, tuple(str(names.index(n)) for n in made.dims))
+            if set(made.dims) <= set(names):  # not so where it varies only with what it is beside
+                dims = tuple(str(names.index(name)) for name in made.dims)
+                self.costly[key] = TileValue(made.value, dims)
 
     def pattern_key(self, node: Node, scope: Scope) -> tuple[object, tuple[str, ...]]:
         """By what a costly value is known whatever its dims are called, and what they are here."""

@@ -134,6 +134,34 @@ def test_a_load_is_what_was_there_before_a_store_of_the_core():
     )
 
 
+def test_an_index_is_read_when_what_it_selects_is():
+    """The tile that is selected is put into memory late, where the index must still be."""
+    text = """
+    lpu_kernel.kernel @k(%i: memref<6xi64, #m>, %x: memref<6x8xf32, #m>, %w: memref<4x8x5xf32, #m>,
+                         %y: memref<6x5xf32, #m>) access [ro, ro, ro, wo] cores 1 {
+      lpu_kernel.phase cores(%c) {
+        %j = lpu_kernel.load %i[0] [6] : memref<6xi64, #m> -> !t<6xi64>
+        %k = lpu_kernel.map [6] ins(%j as [0] : !t<6xi64>) -> (!t<6xi64>) {
+        ^bb0(%a: index, %b: i64):
+          %three = arith.constant 3 : i64
+          %d = arith.subi %three, %b : i64
+          lpu_kernel.yield %d : i64
+        }
+        %u = lpu_kernel.load %x[0, 0] [6, 8] : memref<6x8xf32, #m> -> !t<6x8xf32>
+        %v = lpu_kernel.load %w[0, 0, 0] [1, 8, 5] index 0 by %k
+          : memref<4x8x5xf32, #m>, !t<6xi64> -> !t<6x8x5xf32>
+        %z = lpu_kernel.contract %u as [0, 2], %v as [0, 2, 1]
+          : !t<6x8xf32>, !t<6x8x5xf32> -> !t<6x5xf32>
+        lpu_kernel.store %z, %y[0, 0] : !t<6x5xf32>, memref<6x5xf32, #m>
+      }
+    }
+    """
+    i, x, w = torch.tensor([3, 0, 0, 1, 2, 3]), torch.randn(6, 8), torch.randn(4, 8, 5)
+    y = torch.empty(6, 5)
+    launch(text, i, x, w, y)
+    torch.testing.assert_close(y, torch.einsum("nk,nkm->nm", x, w[3 - i]))
+
+
 def test_a_window_moved_within_one_memref():
     """Source and target overlap: every element is that before the move."""
     launch(
@@ -318,3 +346,32 @@ def test_index_arithmetic_rounds_down(divisor: int, is_known: bool):
             number,
             divisor,
         )
+
+
+@pytest.mark.parametrize("trips", [0, 2])
+def test_a_tile_that_is_put_into_memory_is_there_after_a_loop_that_reads_it(trips: int):
+    launch(
+        """
+    lpu_kernel.kernel @k(%x: memref<9x8xf32, #m>, %i: memref<4xi64, #m>, %y: memref<4x4xf32, #m>,
+                         %n: index) access [ro, ro, wo] cores 1 {
+      lpu_kernel.phase cores(%c) {
+        %j = lpu_kernel.load %i[0] [4] : memref<4xi64, #m> -> !t<4xi64>
+        %t = lpu_kernel.load %x[0, 0] [1, 8] index 0 by %j
+          : memref<9x8xf32, #m>, !t<4xi64> -> !t<4x8xf32>
+        %o = lpu_kernel.fill 1.0 : f32 [4, 8] -> !t<4x8xf32>
+        %z = lpu_kernel.fill 0.0 : f32 [4, 4] -> !t<4x4xf32>
+        %s = lpu_kernel.for reduction %k = 0 to %n step 1 iter_args(%a = %z) -> (!t<4x4xf32>) {
+          %p = lpu_kernel.contract %t as [0, 2], %o as [1, 2] acc(%a : !t<4x4xf32>)
+            : !t<4x8xf32>, !t<4x8xf32> -> !t<4x4xf32>
+          lpu_kernel.yield %p : !t<4x4xf32>
+        }
+        %q = lpu_kernel.contract %t as [0, 2], %o as [1, 2] acc(%s : !t<4x4xf32>)
+          : !t<4x8xf32>, !t<4x8xf32> -> !t<4x4xf32>
+        lpu_kernel.store %q, %y[0, 0] : !t<4x4xf32>, memref<4x4xf32, #m>
+      }
+    }""",
+        torch.randn(9, 8),
+        torch.tensor([8, 0, 3, 3]),
+        torch.empty(4, 4),
+        trips,
+    )

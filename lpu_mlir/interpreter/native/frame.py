@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Call, Expr
-from lpu_mlir.dialects.lpu_kernel import Index, KernelOp, TileType
+from lpu_mlir.dialects.lpu_kernel import (
+    ContractOp,
+    Index,
+    KernelOp,
+    LoadOp,
+    SliceOp,
+    StoreOp,
+    TileType,
+    WindowsOp,
+)
 from lpu_mlir.interpreter.native.elements import Mapped, Stored, Tile, map_readers
 from lpu_mlir.interpreter.native.llvm import Builder, Int, Value
 from lpu_mlir.interpreter.native.machine import Machine
@@ -103,13 +112,19 @@ class Frame:
         tile.buffer.end = max(tile.buffer.end, self.schedule.end[value])
         return tile
 
-    def in_memory(self, value: SSAValue) -> Stored:
-        """A tile in memory, where it is put if it is not there."""
-        tile = self.tile(value)
-        if not isinstance(tile, Stored):
+    def define(self, value: SSAValue, tile: Tile) -> None:
+        """Gives an operation's result its tile; puts it into memory here if a reader wants it
+        there, who may be in a loop that is never entered."""
+        if not isinstance(tile, Stored) and reads_memory(value):
             stored = self.new_tile(value, tile.sizes)
             self.fill(stored, tile)
-            self.values[value] = tile = stored
+            tile = stored
+        self.values[value] = tile
+
+    def in_memory(self, value: SSAValue) -> Stored:
+        """A tile for a reader that wants its elements in memory; see `reads_memory`."""
+        tile = self.tile(value)
+        assert isinstance(tile, Stored)
         return tile
 
     # --- elements -------------------------------------------------------------------------------
@@ -146,6 +161,24 @@ class Frame:
             sizes, accesses, lanes, range(len(sizes)) if among is None else among
         )
         return Nest(self.b, sizes, vector, lanes)
+
+
+def reads_memory(value: SSAValue) -> bool:
+    """Whether a reader of a tile does not take its elements one by one: a contraction, a view, or
+    what selects by it."""
+    for use in value.uses:
+        match use.operation:
+            case ContractOp():
+                if use.index < 2:  # not the accumulator
+                    return True
+            case SliceOp() | WindowsOp():
+                return True
+            case LoadOp() | StoreOp():
+                if use.operation.index is value:
+                    return True
+            case _:
+                pass
+    return False
 
 
 def identity(rank: int) -> tuple[int, ...]:

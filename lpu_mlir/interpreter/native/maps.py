@@ -48,7 +48,7 @@ def emit_scalar_op(f: Frame, op: Operation) -> None:
 def emit_fill(f: Frame, op: Operation) -> None:
     assert isinstance(op, FillOp)
     sizes = f.integers(join_indices(op.sizes, op.static_sizes))
-    f.values[op.result] = Filled(sizes, tile(op.result).element_type, op.value)
+    f.define(op.result, Filled(sizes, tile(op.result).element_type, op.value))
 
 
 # --- maps -----------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def emit_load(f: Frame, op: Operation) -> None:
         stored = f.new_tile(op.result, tile.sizes)
         f.fill(stored, tile)
         tile = stored
-    f.values[op.result] = tile
+    f.define(op.result, tile)
 
 
 def _window(f: Frame, op: WindowOp, sizes: Sequence[Int]) -> Tile:

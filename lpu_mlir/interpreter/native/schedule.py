@@ -121,7 +121,7 @@ class Schedule:
 
     def _read_at(self, op: Operation) -> int:
         """When an operation reads the tiles it is given."""
-        if op in self.inlined or isinstance(op, SliceOp | WindowsOp):
+        if op in self.inlined or isinstance(op, SliceOp | WindowsOp | LoadOp):
             return max(self.end[value] for value in op.results)
         if isinstance(op, YieldOp):
             parent = op.parent_op()
