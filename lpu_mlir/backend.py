@@ -9,9 +9,10 @@ from typing import Any
 
 from torch import fx
 
-from lpu_mlir.capture import Boxed, compile_captured, compile_function
+from lpu_mlir.capture import Boxed, compile_cached, compile_captured, compile_function
 from lpu_mlir.options import Options, make_options
 from lpu_mlir.report import Report
+from lpu_mlir.stored import cache_tag, compile_backward, compile_stored
 
 COMPILERS: Mapping[str, str] = {
     "native": "lpu_mlir.compile:compile_fx",
@@ -30,7 +31,11 @@ def lpu_mlir(
 ) -> Callable[..., Any]:
     """Compiles a graph that Dynamo captured; see `lpu_mlir.options.Options` for the options."""
     made = make_options(mode, options)
-    return compile_captured(gm, example_inputs, partial(_compile, made), freeze=made.freeze)
+    tag = cache_tag(made)
+    if tag is None:
+        return compile_captured(gm, example_inputs, partial(_compile, made), freeze=made.freeze)
+    forward, backward = partial(compile_stored, made), partial(compile_backward, made)
+    return compile_cached(gm, example_inputs, forward, backward, tag, freeze=made.freeze)
 
 
 def _compile(options: Options, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Boxed:

@@ -102,7 +102,10 @@ class DiskCache:
     def put(self, kind: str, key: str, content: bytes) -> bool:
         """Keeps an entry; whether that succeeded."""
         size = _HEADER_BYTES + len(content)
-        if not self.enabled or size > self.bound:
+        if not self.enabled:
+            return False
+        if size > self.bound:
+            LOG.info("%s/%s is not kept: it has %d bytes", kind, key, size)
             return False
         try:
             self._make_room(size)

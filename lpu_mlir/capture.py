@@ -6,23 +6,35 @@ import gc
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeAlias, cast
+from importlib import import_module
+from typing import Any, TypeAlias, TypeVar, cast
 
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor.output_code import OutputCode
 
-from lpu_mlir.frontend.decompositions import decompositions
+from lpu_mlir.frontend.decompositions import Decompositions
 from lpu_mlir.frontend.frozen import mark_frozen, refuse_training
 from lpu_mlir.frontend.inputs import check_inputs
 from lpu_mlir.report import note_break
+
+COMPILER: Any = import_module("torch.compiler.config")
+FUNCTORCH: Any = import_module("torch._functorch.config")
 
 Boxed: TypeAlias = Callable[[list[Any]], list[Any]]
 """A compiled graph: from a list of inputs, which it empties, to a list of outputs."""
 
 Compiler: TypeAlias = Callable[[fx.GraphModule, Sequence[Any]], Boxed]
 """From a graph and inputs like those that it will get to what runs it."""
+
+
+CachedCompiler: TypeAlias = Callable[[fx.GraphModule, Sequence[Any]], OutputCode]
+"""The same for a graph that AOTAutogradCache can keep."""
+
+Made = TypeVar("Made")
 
 
 def compile_captured(
@@ -34,14 +46,63 @@ def compile_captured(
     parameters and buffers are marked as such in the graph.  Raises Unsupported for an input that no
     program can take and ValueError for a graph with gradients that is to be frozen.
     """
+    plain = partial(_compile_plain, compiler)
+    inference, forward = (_marking(plain), refuse_training) if freeze else (plain, plain)
+    return _through_autograd(gm, example_inputs, inference, forward, plain)
+
+
+def compile_cached(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compiler: CachedCompiler,
+    backward: CachedCompiler,
+    tag: str,
+    *,
+    freeze: bool = False,
+) -> Callable[..., Any]:
+    """`compile_captured`, unless AOTAutogradCache has what was once made of such a graph.
+
+    `tag` stands for what decides beside the graph.  The compilers make an `OutputCode`.  The graph
+    of the backward pass is compiled, by `backward`, at once: PyTorch keeps both or none.
+    """
+    outer = COMPILER.cache_key_tag
+    with (
+        COMPILER.patch(cache_key_tag=f"{outer} lpu_mlir {tag}".lstrip()),
+        FUNCTORCH.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
+    ):
+        makers = [compiler, compiler, backward]
+        if freeze:
+            makers = [_marking(compiler), refuse_training, backward]
+        cached = [SerializableAOTDispatchCompiler(OutputCode, maker) for maker in makers]
+        return _through_autograd(gm, example_inputs, *cached)
+
+
+def _marking(
+    compiler: Callable[[fx.GraphModule, Sequence[Any]], Made],
+) -> Callable[[fx.GraphModule, Sequence[Any]], Made]:
+    """Compiles a graph in which parameters and buffers are marked as frozen."""
+
+    def compile_frozen(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Made:
+        mark_frozen(gm)
+        return compiler(gm, example_inputs)
+
+    return compile_frozen
+
+
+def _through_autograd(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    inference: Compiler,
+    forward: Compiler,
+    backward: Compiler,
+) -> Callable[..., Any]:
     note_break(gm)
     check_inputs(gm, example_inputs)
-    plain = partial(_compile_plain, compiler)
     make: Any = aot_autograd(
-        fw_compiler=refuse_training if freeze else plain,
-        bw_compiler=plain,
-        inference_compiler=partial(_compile_plain, compiler, freeze=freeze),
-        decompositions=decompositions(),
+        fw_compiler=forward,
+        bw_compiler=backward,
+        inference_compiler=inference,
+        decompositions=Decompositions(),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
     )
@@ -49,12 +110,8 @@ def compile_captured(
         return make(gm, example_inputs)
 
 
-def _compile_plain(
-    compiler: Compiler, gm: fx.GraphModule, example_inputs: Sequence[Any], freeze: bool = False
-) -> Boxed:
+def _compile_plain(compiler: Compiler, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Boxed:
     """A plain function: torch.compiler.disable, which wraps it, loses the attributes of objects."""
-    if freeze:
-        mark_frozen(gm)
     compiled = compiler(gm, example_inputs)
 
     def run(inputs: list[Any]) -> list[Any]:

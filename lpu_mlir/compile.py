@@ -25,7 +25,7 @@ from lpu_mlir.logs import logger
 from lpu_mlir.model.target import get_target
 from lpu_mlir.options import Options
 from lpu_mlir.pipeline import PipelineError, run_stages, stages
-from lpu_mlir.report import Fallback, begin_graph
+from lpu_mlir.report import CompiledGraph, Fallback, begin_graph
 from lpu_mlir.reproducer import CompileError, write_reproducer
 from lpu_mlir.runtime.describe.program import describe_program
 from lpu_mlir.runtime.describe.signature import describe_signature
@@ -57,6 +57,7 @@ def compile_fx(
     handlers: Mapping[Any, Handler] = HANDLERS,
     make: Callable[[ModuleOp, Options], Runnable] = make_program,
     reproducer: bool = True,
+    record: CompiledGraph | None = None,
 ) -> Executable:
     """Compiles a functional graph of ATen operators to a boxed callable.
 
@@ -64,11 +65,11 @@ def compile_fx(
     `Unsupported` for a graph that cannot be compiled and `CompileError` for a bug of the compiler,
     which names the files that repeat it unless `reproducer` is False.  `handlers` translate the
     operators; tests give others to see what becomes of a wrong one.  `make` makes a program of the
-    lowered module.
+    lowered module.  `record` is told of it all.
     """
     options = options or Options()
     target = get_target(options.target)
-    record = begin_graph()
+    record = record or begin_graph()
     importing = partial(import_graph, gm, fallback=options.fallback, handlers=handlers)
     # AOTAutograd may call with fake tensors switched on: constants made now would be fake.
     with unset_fake_temporarily(), collection_paused():

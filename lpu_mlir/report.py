@@ -60,13 +60,16 @@ class KernelReport:
 class CompiledGraph:
     """What is known of a graph since it was compiled."""
 
-    def __init__(self, keep_ir: bool):
+    def __init__(self, keep_ir: bool, from_cache: bool = False):
+        self.from_cache = from_cache
+        """Whether another process, or an earlier call of this one, compiled it."""
         self.native_ops = 0
         self.fallbacks: list[Fallback] = []
         self.stages: dict[str, str] = {}
         """The IR after each stage, "import" first; nothing without `keep_ir`."""
         self.seconds: dict[str, float] = {}
-        """What each stage took, "import" first and "prepare", the making of closures, last."""
+        """What each stage took, "import" first and "prepare", the making of closures, last; or
+        "load", if the graph comes from the cache."""
         self._keep_ir = keep_ir
 
     def imported(self, native_ops: int, fallbacks: Sequence[Fallback]) -> None:
@@ -88,7 +91,8 @@ class CompiledGraph:
         host = sum(fallback.count for fallback in self.fallbacks)
         took = ", ".join(f"{name} {seconds:.3f}" for name, seconds in self.seconds.items())
         native = plural(self.native_ops, "operator")
-        return f"{native} native, {host} on the host; seconds: {took}"
+        origin = ", from the cache" if self.from_cache else ""
+        return f"{native} native, {host} on the host{origin}; seconds: {took}"
 
     def prepared(self, seconds: float) -> None:
         self.seconds["prepare"] = seconds
@@ -129,6 +133,11 @@ class GraphReport:
                 _add(self._freeze_kernels, stats.freeze.kernels)
 
     @property
+    def from_cache(self) -> bool:
+        """Whether it was not compiled, but loaded; see docs/caches.md."""
+        return self.compiled.from_cache
+
+    @property
     def native_ops(self) -> int:
         return self.compiled.native_ops
 
@@ -161,6 +170,10 @@ class GraphReport:
     def ir(self, stage: str) -> str:
         """The IR after a stage; KeyError lists the stages that there are."""
         stages = self.compiled.stages
+        if self.from_cache:
+            raise KeyError(
+                f"{self.name} comes from the cache, which has no IR: LPU_MLIR_CACHE=0 compiles anew"
+            )
         if not stages:
             raise KeyError(f"{self.name} was compiled before the report was opened: no IR was kept")
         if stage not in stages:
@@ -272,6 +285,7 @@ class Report:
                 {
                     "name": graph.name,
                     "native_ops": graph.native_ops,
+                    "from_cache": graph.from_cache,
                     "runs": graph.runs,
                     "run_seconds": graph.run_seconds,
                     "peak_bytes": graph.peak_bytes,
@@ -300,8 +314,10 @@ class Report:
         host = sum(fallback.count for fallback in self.fallbacks)
         if not self.graphs:
             return NO_GRAPH
+        loaded = sum(graph.from_cache for graph in self.graphs)
+        origin = f" ({loaded} from the cache)" if loaded else ""
         lines = [
-            f"{plural(len(self.graphs), 'graph')}, "
+            f"{plural(len(self.graphs), 'graph')}{origin}, "
             f"{plural(sum(self.graph_breaks.values()), 'graph break')}, "
             f"{plural(self.native_ops, 'operator')} native, {host} on the host",
             *(f"  break: {_headline(why)} ({n}x)" for why, n in self.graph_breaks.items()),
@@ -388,10 +404,13 @@ def unreported() -> Generator[None]:
         _OPEN.reset(token)
 
 
-def begin_graph() -> CompiledGraph:
-    """The record of a graph that is about to be compiled; it keeps IR if a report is open."""
+def begin_graph(from_cache: bool = False) -> CompiledGraph:
+    """The record of a graph that is about to be compiled, or comes from the cache.
+
+    It keeps IR if a report is open.
+    """
     report = _OPEN.get()
-    compiled = CompiledGraph(keep_ir=report is not None)
+    compiled = CompiledGraph(report is not None, from_cache)
     if report is not None:
         report.graph(compiled)
     return compiled

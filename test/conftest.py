@@ -1,10 +1,13 @@
 """What the inner loop, `pytest -m "not slow"`, runs of long tables; cheaper garbage collection."""
 
 import gc
+import os
 from collections import defaultdict
 from random import Random
 
 import pytest
+
+os.environ.setdefault("LPU_MLIR_CACHE", "0")  # tests are of the compiler of today
 
 INNER_CASES = 3
 """Cases of a test marked `table` that are not slow."""

@@ -1,10 +1,14 @@
 """The dialects, one module each; see ``DIALECTS``."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 
-from xdsl.ir import Dialect
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect
 
 DIALECTS = {
     "lpu": "lpu_mlir.dialects.lpu:Lpu",

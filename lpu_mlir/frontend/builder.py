@@ -43,17 +43,9 @@ from lpu_mlir.dialects.lpu_graph import (
     WindowsOp,
     broadcast_extents,
 )
+from lpu_mlir.frontend.dtypes import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, promote
 from lpu_mlir.frontend.errors import NotNative
-from lpu_mlir.frontend.types import (
-    DIMENSIONED,
-    DTYPES,
-    ELEMENTS,
-    NUMBER,
-    ZERO_DIM,
-    constant,
-    number_dtype,
-    promote,
-)
+from lpu_mlir.frontend.types import DTYPES, ELEMENTS, constant
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from xdsl.ir import SSAValue
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import Extent
 from lpu_mlir.frontend.builder import GraphBuilder, Tensors, dtype_of, rank, shape_of
+from lpu_mlir.frontend.dtypes import opmath
 from lpu_mlir.frontend.errors import NotNative
-from lpu_mlir.frontend.types import opmath
 
 aten = torch.ops.aten
 Handler: TypeAlias = Callable[..., Tensors]

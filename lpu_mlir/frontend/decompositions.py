@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -42,3 +42,16 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     """The table for AOTAutograd: PyTorch's decompositions to core ATen, changed as said above."""
     core = cast("dict[Any, Callable[..., Any]]", dict(core_aten_decompositions()))
     return {op: rule for op, rule in core.items() if op not in KEPT} | dict(OWN)
+
+
+class Decompositions(Mapping[Any, Callable[..., Any]]):
+    """The same table, made when it is first looked at: not for a graph that comes from a cache."""
+
+    def __getitem__(self, op: Any) -> Callable[..., Any]:
+        return decompositions()[op]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(decompositions())
+
+    def __len__(self) -> int:
+        return len(decompositions())

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lpu_mlir.frontend.types import opmath
+from lpu_mlir.frontend.dtypes import opmath
 
 aten = torch.ops.aten
 

@@ -12,18 +12,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from lpu_mlir.frontend.dtypes import TAKEN
 from lpu_mlir.frontend.errors import Unsupported
 from lpu_mlir.frontend.values import described, readable
-
-TAKEN = frozenset(
-    (
-        *(torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.bool),
-        *(torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8),
-        *(torch.complex32, torch.complex64, torch.complex128),
-        *(torch.uint16, torch.uint32, torch.uint64),
-    )
-)
-"""The dtypes in `frontend.types.ELEMENTS`, which has their types in IR."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors, Term, dtype_of, shape_of
+from lpu_mlir.frontend.dtypes import opmath
 from lpu_mlir.frontend.errors import NotNative
-from lpu_mlir.frontend.types import opmath
 
 aten = torch.ops.aten
 Handler: TypeAlias = Callable[..., Tensors]

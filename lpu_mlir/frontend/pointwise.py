@@ -25,8 +25,9 @@ from lpu_mlir.frontend.builder import (
     promoted,
     rank,
 )
+from lpu_mlir.frontend.dtypes import HALVES, INTEGERS, opmath
 from lpu_mlir.frontend.errors import NotNative
-from lpu_mlir.frontend.types import HALVES, INTEGERS, constant, opmath
+from lpu_mlir.frontend.types import constant
 
 aten = torch.ops.aten
 prims = torch.ops.prims

@@ -20,7 +20,7 @@ from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
 from lpu_mlir.dialects.lpu import Extent
 from lpu_mlir.frontend.builder import GraphBuilder, Tensors, Term, dtype_of, rank, shape_of
 from lpu_mlir.frontend.convolution import fixed, placed, spread
-from lpu_mlir.frontend.types import opmath
+from lpu_mlir.frontend.dtypes import opmath
 
 aten = torch.ops.aten
 Handler: TypeAlias = Callable[..., Tensors]

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from lpu_mlir.dialects.expr import Call, Expr
 
@@ -94,6 +95,11 @@ class _Writer:
         blob = self.blob(np.ascontiguousarray(value).tobytes())
         return ["a", value.dtype.str, list(value.shape), *blob]
 
+    def tensor(self, value: Tensor) -> Json:
+        dense = value.detach().resolve_conj().resolve_neg().reshape(-1)
+        parts = (value.dtype, tuple(value.shape), value.stride())
+        return ["x", *self.items(parts), *self.blob(dense.view(torch.uint8).numpy().tobytes())]
+
     def expr(self, value: Expr) -> Json:
         constant = value.constant()
         return ["e", *_terms(value)] if constant is None else ["e", constant]
@@ -115,6 +121,7 @@ _WRITE: Mapping[Any, Callable[[_Writer, Any], Json]] = {
     Expr: _Writer.expr,
     bytes: lambda w, value: ["b", *w.blob(value)],
     np.ndarray: _Writer.array,
+    Tensor: _Writer.tensor,
     complex: lambda w, value: ["c", value.real, value.imag],
     _TORCH: lambda w, value: ["T", str(value).removeprefix("torch.")],
     torch.device: lambda w, value: ["D", str(value)],
@@ -162,6 +169,15 @@ class _Reader:
         dtype, shape, start, end = parts
         return np.frombuffer(self.blobs[start:end], dtype).reshape(shape).copy()
 
+    def read_tensor(self, parts: list[Json]) -> Tensor:
+        *described, start, end = parts
+        dtype, shape, strides = self.items(described)
+        tensor = torch.empty_strided(shape, strides, dtype=dtype)
+        if start < end:
+            dense = torch.frombuffer(bytearray(self.blobs[start:end]), dtype=dtype)
+            tensor.copy_(dense.reshape(shape))
+        return tensor
+
     def read_expr(self, parts: list[Json]) -> Expr:
         return Expr.const(parts[0]) if isinstance(parts[0], int) else _from_terms(parts)
 
@@ -199,6 +215,7 @@ _READ: Mapping[str, Callable[[_Reader, list[Json]], Any]] = {
     "e": _Reader.read_expr,
     "b": _Reader.read_blob,
     "a": _Reader.read_array,
+    "x": _Reader.read_tensor,
     "c": _Reader.read_complex,
     "T": _Reader.read_torch_constant,
     "D": _Reader.read_device,

@@ -141,6 +141,7 @@ class Copy:
 
 
 Step: TypeAlias = MakeArena | MakeBuffer | Forget | Launches | HostCall | Copy
+STEPS = (MakeArena, MakeBuffer, Forget, Launches, HostCall, Copy)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from pkgutil import resolve_name
 
 import numpy as np
 from torch import Tensor
 
 from lpu_mlir.interpreter.native.compile import Code, Loader
 from lpu_mlir.interpreter.native.pool import Plan, as_bases, pool
-from lpu_mlir.model.traffic import moved_bytes_of
 from lpu_mlir.runtime.host_program import Fixed, Ints, Kernel
 
 
@@ -59,7 +59,9 @@ class LoadedKernel:
             if fixed is None:
                 indices.append(int(slots[place]))
             place += 1 if fixed is None else fixed.slots
-        return moved_bytes_of(moved, tuple(indices))
+        # Reads IR, and is asked for when a report is: not for every program from the cache.
+        count = resolve_name("lpu_mlir.model.traffic:moved_bytes_of")
+        return count(moved, tuple(indices))
 
     def launch(self, args: Sequence[Tensor | int], workers: int) -> None:
         """Runs the kernel on CPU tensors and index values, in the order of its arguments.

@@ -51,29 +51,28 @@ class Described(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Signature:
     """What a graph takes and gives."""
 
-    def __init__(
-        self,
-        inputs: tuple[Input, ...],
-        constants: tuple[Tensor, ...],
-        arguments: tuple[Layout, ...],
-        results: tuple[Layout, ...],
-        bindings: tuple[Binding, ...],
-        described: tuple[Described, ...],
-    ):
-        self.inputs, self.constants = inputs, constants
-        self.arguments, self.results = arguments, results
-        self.bindings, self.described = bindings, described
-        """How symbols are read off the inputs; what is left, host calls bind."""
-        self.outputs = [output.maker() for output in described]
-        self.returns_inputs = any(map(_is_input, described))
-        self._symbols = [(binding.symbol, binding.reader()) for binding in bindings]
-        read = dict(filter(None, map(_reader, inputs, count())))
+    inputs: tuple[Input, ...]
+    constants: tuple[Tensor, ...]
+    """Arguments after those that come from inputs."""
+    arguments: tuple[Layout, ...]
+    results: tuple[Layout, ...]
+    bindings: tuple[Binding, ...]
+    """How symbols are read off the inputs; what is left, host calls bind."""
+    described: tuple[Described, ...]
+    """The outputs."""
+
+    def __post_init__(self) -> None:
+        self.outputs = [output.maker() for output in self.described]
+        self.returns_inputs = any(map(_is_input, self.described))
+        self._symbols = [(binding.symbol, binding.reader()) for binding in self.bindings]
+        read = dict(filter(None, map(_reader, self.inputs, count())))
         self._readers = [read[i] for i in sorted(read)]
         """For each argument but the constants, what finds it among the inputs."""
-        tensors = [given for given in inputs if isinstance(given, TensorInput)]
+        tensors = [given for given in self.inputs if isinstance(given, TensorInput)]
         self._longer = [given.argument for given in tensors if given.longer]
 
     def bind(self, inputs: Sequence[Any]) -> Symbols:
@@ -206,3 +205,15 @@ class ViewOutput:
             return base.as_strided(shape(values), steps(values), start)
 
         return output
+
+
+OUTPUTS = (
+    ResultOutput,
+    ArgumentOutput,
+    NumberOutput,
+    ExtentOutput,
+    LiteralOutput,
+    ConditionOutput,
+    ViewOutput,
+)
+"""The classes of outputs."""

@@ -20,10 +20,11 @@ from lpu_mlir.dialects import lpu_graph as g
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents, i1
 from lpu_mlir.frontend.arguments import decode_arguments
+from lpu_mlir.frontend.dtypes import HALVES
 from lpu_mlir.frontend.importer import BINDS, ImportedGraph
 from lpu_mlir.frontend.interface import ExtentInput, FloatInput, TensorInput
 from lpu_mlir.frontend.outputs import OUTPUTS, STRIDES
-from lpu_mlir.frontend.types import DTYPES, HALVES
+from lpu_mlir.frontend.types import DTYPES
 
 Tensor = torch.Tensor
 Symbols = dict[str, int]

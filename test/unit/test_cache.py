@@ -216,7 +216,7 @@ print(None if found is None else len(found), cache.put("object", "0" * 64, b"x")
 def run(program: str, *arguments: str, **environment: str) -> str:
     return subprocess.run(
         [sys.executable, "-P", "-c", program, *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "LPU_MLIR_CACHE": "1", "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,
         check=True,

@@ -7,7 +7,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal.two_tensor import TwoTensor
 
 import lpu_mlir
-from lpu_mlir.frontend.inputs import TAKEN, check_inputs
+from lpu_mlir.frontend.dtypes import TAKEN
+from lpu_mlir.frontend.inputs import check_inputs
 from lpu_mlir.frontend.types import ELEMENTS
 
 

@@ -7,8 +7,8 @@ import torch
 from frontend_checks import DTYPES, FLOATS, INTEGERS, check, sample
 
 from lpu_mlir.dialects.lpu_graph import ConvertOp, PointwiseOp
+from lpu_mlir.frontend.dtypes import promote
 from lpu_mlir.frontend.pointwise import HANDLERS
-from lpu_mlir.frontend.types import promote
 
 pytestmark = pytest.mark.table
 

@@ -48,6 +48,7 @@ LAYOUTS = {
     "channels last": lambda x: x.contiguous(memory_format=torch.channels_last),
     "expanded": lambda x: x[0].expand(2, 3, 4, 5),
     "strided": lambda x: x[:, :, ::2],
+    "without dims": lambda x: x.sum(),
 }
 DRAWS = {
     "dropout": lambda x: torch.dropout(x, 0.5, True),

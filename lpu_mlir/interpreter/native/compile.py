@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
 from itertools import count
+from pathlib import Path
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
+from lpu_mlir.cache import digest, disk_cache
 from lpu_mlir.interpreter.native.machine import Machine
 
 llvm: Any = import_module("llvmlite.binding")  # it has no types
@@ -75,6 +77,23 @@ def object_for(text: str, machine: Machine) -> bytes:
     return target.emit_object(module)
 
 
+@cache
+def code_version() -> str:
+    """What decides, beside text and machine, which code comes out: LLVM, and this file."""
+    binding = import_module("llvmlite")
+    return digest(binding.__version__, str(llvm.llvm_version_info), Path(__file__).read_bytes())
+
+
+def cached_object(text: str, machine: Machine) -> bytes:
+    """`object_for`, unless the cache on disk has it."""
+    key = digest(text, repr(machine), code_version())
+    image = disk_cache().get("object", key)
+    if image is None:
+        image = object_for(text, machine)
+        disk_cache().put("object", key, image)
+    return image
+
+
 class Code:
     """Functions in memory, by name; their addresses are valid as long as the object is alive."""
 
@@ -129,4 +148,4 @@ class Loader:
 @cache
 def loader() -> Loader:
     """What loads code for this machine."""
-    return Loader(host())
+    return Loader(host(), cached_object)
