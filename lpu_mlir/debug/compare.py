@@ -12,11 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
-from xdsl.dialects.builtin import ModuleOp
 
 from lpu_mlir.capture import Boxed, Compiler, compile_captured, compile_function
-from lpu_mlir.compile import compile_fx, interpreter_params
-from lpu_mlir.debug.kernels import ComparedProgram
+from lpu_mlir.compile import compile_fx
+from lpu_mlir.debug.kernels import side_by_side
 from lpu_mlir.debug.measure import Distance, MismatchError, distance
 from lpu_mlir.debug.parts import (
     Part,
@@ -36,7 +35,6 @@ from lpu_mlir.frontend.outputs import storage_base
 from lpu_mlir.frontend.values import described
 from lpu_mlir.options import Options, make_options
 from lpu_mlir.report import NO_GRAPH, plural, unreported
-from lpu_mlir.runtime.stats import Runnable
 
 aten = torch.ops.aten
 
@@ -308,13 +306,9 @@ class Checked:
 
 def compile_checked(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> Boxed:
     """What `interpreter="compare"` makes of a graph; MismatchError when it runs and differs."""
-    compiled = compile_fx(gm, example_inputs, options, make=_side_by_side)
+    compiled = compile_fx(gm, example_inputs, options, make=side_by_side)
     tester = Tester(partial(compile_fx, options=options, reproducer=False), options)
     return Checked(gm, tester, lambda gm, inputs: compiled, _refuse)
-
-
-def _side_by_side(module: ModuleOp, options: Options) -> Runnable:
-    return ComparedProgram(module, interpreter_params(options), options.tolerance)
 
 
 def _refuse(tester: Tester, part: Part, found: Sequence[Difference]) -> None:

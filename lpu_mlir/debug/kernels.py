@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 from xdsl.dialects.builtin import ModuleOp
 
+from lpu_mlir.compile import interpreter_params
 from lpu_mlir.debug.measure import Distance, MismatchError, distance
 from lpu_mlir.debug.parts import random_numbers_kept
 from lpu_mlir.dialects.lpu_kernel import KernelOp
 from lpu_mlir.interpreter.native.compile import loader
 from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, LaunchStats, Memory
+from lpu_mlir.options import Options
 from lpu_mlir.runtime.describe.program import describe_program
 from lpu_mlir.runtime.kernels import LoadedKernel
 from lpu_mlir.runtime.native import NativeProgram
@@ -96,6 +98,11 @@ def _attempt(run: Callable[[], Any]) -> Any:
 def _said(outcome: Any) -> str:
     is_error = isinstance(outcome, Exception)
     return f"{type(outcome).__name__}: {outcome}" if is_error else "no exception"
+
+
+def side_by_side(module: ModuleOp, options: Options) -> ComparedProgram:
+    """What runs every kernel of a lowered module twice."""
+    return ComparedProgram(module, interpreter_params(options), options.tolerance)
 
 
 class ComparedProgram:

@@ -196,6 +196,7 @@ def _write_module(
         *(["--inputs %S/inputs.npz"] if not seeded else []),
         "--expect %S/expected.npz",
         *([f"--target {tester.options.target}"] if tester.options.target != "bertha" else []),
+        *(["--interpreter reference"] if tester.options.interpreter == "reference" else []),
         *([f"--symbols {','.join(f'{n}={v}' for n, v in values.items())}"] if values else []),
     ]
     said = "\n".join(f"// {line}".rstrip() for line in str(failure).splitlines())

@@ -103,7 +103,7 @@ def find_overload(name: str) -> Callable[..., Any]:
 def arranged(operand: Tensor, order: Sequence[int]) -> Tensor:
     """The tensor with its dims in memory in this order, the outermost first."""
     inverse = sorted(range(len(order)), key=order.__getitem__)
-    return operand.permute(order).contiguous().permute(inverse)
+    return operand.permute(tuple(order)).contiguous().permute(inverse)
 
 
 def _flat(value: Any) -> Sequence[Any]:

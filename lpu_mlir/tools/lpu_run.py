@@ -14,19 +14,21 @@ from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
+from lpu_mlir.compile import make_program
 from lpu_mlir.debug.inputs import generate, load
-from lpu_mlir.debug.measure import distance
+from lpu_mlir.debug.kernels import side_by_side
+from lpu_mlir.debug.measure import MismatchError, distance
 from lpu_mlir.frontend.importer import ImportedGraph
 from lpu_mlir.frontend.interface import TensorInput
 from lpu_mlir.frontend.outputs import OUTPUTS, index_attr
-from lpu_mlir.interpreter.reference import InterpreterParams
-from lpu_mlir.model.target import TARGETS, Target, get_target
+from lpu_mlir.model.target import TARGETS, get_target
+from lpu_mlir.options import CHOICES, Options
 from lpu_mlir.pipeline import PipelineError, make_context, run_stages, stages
 from lpu_mlir.runtime.describe.signature import describe_signature
 from lpu_mlir.runtime.executable import Executable
 from lpu_mlir.runtime.layout import Layout
 from lpu_mlir.runtime.numbers import Symbols, numbers
-from lpu_mlir.runtime.program import Program
+from lpu_mlir.runtime.stats import Runnable
 
 
 def parse(path: Path) -> ImportedGraph:
@@ -50,9 +52,11 @@ def _each_result(function: FuncOp) -> ArrayAttr[DictionaryAttr]:
     return ArrayAttr([DictionaryAttr({"kind": kind, "index": index}) for index in indices])
 
 
-def compile_module(module: ModuleOp, target: Target) -> Program:
-    run_stages(module, stages(target))
-    return Program(module, InterpreterParams(sram_bytes=target.sram_bytes))
+def compile_module(module: ModuleOp, options: Options) -> Runnable:
+    """The program of a module of graph operations; with "compare" each kernel is run both ways."""
+    run_stages(module, stages(get_target(options.target)))
+    make = side_by_side if options.interpreter == "compare" else make_program
+    return make(module, options)
 
 
 def read_symbols(text: str) -> Symbols:
@@ -83,7 +87,8 @@ def expected_of(path: Path, name: str, like: Tensor) -> Tensor:
 def run(arguments: argparse.Namespace) -> int:
     graph = parse(arguments.file)
     signature = describe_signature(graph)
-    program = compile_module(graph.module, get_target(arguments.target))
+    options = Options(interpreter=arguments.interpreter, target=arguments.target)
+    program = compile_module(graph.module, options)
     inputs = make_inputs(signature.arguments, arguments.symbols, arguments.seed, arguments.inputs)
     outputs = Executable(signature, program)(list(inputs))
     values = {f"output{i}": value for i, value in enumerate(outputs) if isinstance(value, Tensor)}
@@ -104,6 +109,10 @@ def run(arguments: argparse.Namespace) -> int:
     return int(failed)
 
 
+FAULTS = (DiagnosticException, MismatchError, OSError, ParseError, PipelineError, ValueError)
+"""What is said in a line."""
+
+
 def main(args: Sequence[str] | None = None) -> int:
     """Run on the command line's arguments; 1 if something is at fault or not as expected."""
     parser = argparse.ArgumentParser("lpu-run", description=__doc__)
@@ -115,10 +124,16 @@ def main(args: Sequence[str] | None = None) -> int:
         "--symbols", type=read_symbols, default={}, help="values of symbols, such as s0=3,s1=8"
     )
     parser.add_argument("--target", choices=TARGETS, default="bertha")
+    parser.add_argument(
+        "--interpreter",
+        choices=CHOICES["interpreter"],
+        default=Options.interpreter,
+        help="what runs the kernels; compare: each one both ways (default: %(default)s)",
+    )
     try:
         with torch.no_grad():
             return run(parser.parse_args(args))
-    except (DiagnosticException, ParseError, PipelineError, OSError, ValueError) as error:
+    except FAULTS as error:
         print(error, file=sys.stderr)
         return 1
 

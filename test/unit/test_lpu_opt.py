@@ -109,6 +109,7 @@ def test_main_reports_errors_on_stderr(
             ["-t", "llvm-ir{machine=x}", "docs/linear.mlir"],
             "unknown machine 'x', expected one of x86",
         ),
+        (["-t", "llvm-ir", "docs/linear.mlir"], "no kernels here: loop-to-kernel makes them"),
         (["-t", "llvm-ir", CHANNELS], "kernel @rows: lpu_kernel.receive has no native form; chan"),
         (
             ["-p", "graph-to-loop,loop-to-kernel", "docs/linear.mlir"],

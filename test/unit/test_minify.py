@@ -189,10 +189,11 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {
 """
 
 
-def test_lpu_run_prints_what_a_function_gives(tmp_path, capsys):
+@pytest.mark.parametrize("interpreter", ["native", "reference", "compare"])
+def test_lpu_run_prints_what_a_function_gives(tmp_path, capsys, interpreter):
     path = tmp_path / "neg.mlir"
     path.write_text(LINEAR)
-    assert lpu_run.main([str(path), "--seed", "7"]) == 0
+    assert lpu_run.main([str(path), "--seed", "7", "--interpreter", interpreter]) == 0
     expected = generate(torch.float32, (2, 3), (3, 1), seed=7).neg()
     assert capsys.readouterr().out == f"output0 = {expected}\n"
 

@@ -150,7 +150,9 @@ class Frame:
                 nest.write(leaf, value)
             return carried
 
-        nest.each(nest.order(targets[0].strides), (), body)
+        dims = nest.order(targets[0].strides)
+        last = [dim for dim in dims if dim in nest.reread(sources)]
+        nest.each([dim for dim in dims if dim not in last] + last, (), body)
 
     def nest(
         self, sizes: tuple[Int, ...], accesses: Sequence[Access], among: Sequence[int] | None = None

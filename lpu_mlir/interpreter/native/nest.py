@@ -100,6 +100,17 @@ class Nest:
 
         return sorted(range(len(self.sizes)), key=key)
 
+    def reread(self, accesses: Sequence[tuple[View, Sequence[int]]]) -> set[int]:
+        """Dims along which memory is contiguous that lies far apart along the vector dim: inside of
+        that they are to be walked, while what a vector has touched is in the cache."""
+        found: set[int] = set()
+        for view, dims in accesses:
+            strides = dict(zip(dims, view.strides, strict=True))
+            stride = strides.get(self.vector, 0) if self.vector is not None else 0
+            if stride not in (0, 1) and not is_near(stride):
+                found |= {dim for dim, step in strides.items() if step == 1}
+        return found
+
     # --- loops ----------------------------------------------------------------------------------
 
     def each(

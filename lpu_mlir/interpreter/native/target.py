@@ -32,15 +32,17 @@ class LlvmIrTarget(Target):
             raise PassFailedException(
                 f"unknown machine '{self.machine}', expected one of {', '.join(MACHINES)}"
             )
-        for kernel in module.walk():
-            if isinstance(kernel, KernelOp):
-                native = _emit(kernel, MACHINES[self.machine])
-                print(f"; @{native.name}: {native.scratch_bytes} bytes of scratch", file=output)
-                for function, cores in native.phases:
-                    print(f"; @{function} on {cores} cores", file=output)
-                for number, (error, message) in enumerate(native.checks, 1):
-                    print(f"; check {number}: {error}: {message}", file=output)
-                print(native.text, file=output)
+        kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+        if not kernels:
+            raise PassFailedException("no kernels here: loop-to-kernel makes them")
+        for kernel in kernels:
+            native = _emit(kernel, MACHINES[self.machine])
+            print(f"; @{native.name}: {native.scratch_bytes} bytes of scratch", file=output)
+            for function, cores in native.phases:
+                print(f"; @{function} on {cores} cores", file=output)
+            for number, (error, message) in enumerate(native.checks, 1):
+                print(f"; check {number}: {error}: {message}", file=output)
+            print(native.text, file=output)
 
 
 def _emit(kernel: KernelOp, machine: Machine) -> NativeKernel:
