@@ -19,6 +19,7 @@ from torch._inductor.output_code import OutputCode
 from lpu_mlir.frontend.decompositions import Decompositions
 from lpu_mlir.frontend.frozen import mark_frozen, refuse_training
 from lpu_mlir.frontend.inputs import check_inputs
+from lpu_mlir.progress import doing, progress
 from lpu_mlir.report import note_break
 
 COMPILER: Any = import_module("torch.compiler.config")
@@ -106,7 +107,9 @@ def _through_autograd(
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
     )
-    with collection_paused():
+    count = sum(node.op.startswith("call") for node in gm.graph.nodes)
+    with collection_paused(), progress(f"compiling {count:,} operators"):
+        doing("PyTorch traces them")
         return make(gm, example_inputs)
 
 

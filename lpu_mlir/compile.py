@@ -25,6 +25,7 @@ from lpu_mlir.logs import logger
 from lpu_mlir.model.target import get_target
 from lpu_mlir.options import Options
 from lpu_mlir.pipeline import PipelineError, run_stages, stages
+from lpu_mlir.progress import doing, progress
 from lpu_mlir.report import CompiledGraph, Fallback, begin_graph
 from lpu_mlir.reproducer import CompileError, write_reproducer
 from lpu_mlir.runtime.describe.program import describe_program
@@ -72,13 +73,16 @@ def compile_fx(
     record = record or begin_graph()
     importing = partial(import_graph, gm, fallback=options.fallback, handlers=handlers)
     # AOTAutograd may call with fake tensors switched on: constants made now would be fake.
-    with unset_fake_temporarily(), collection_paused():
+    title = f"compiling {len(gm.graph.nodes):,} operators"
+    with unset_fake_temporarily(), collection_paused(), progress(title):
+        doing("import")
         start = perf_counter()
         graph = importing()
         record.staged("import", graph.module, perf_counter() - start)
         record.imported(*count_operators(gm, graph.module))
         signature = describe_signature(graph)
         todo = stages(target)
+        doing("passes")
         try:
             run_stages(graph.module, todo, verify=options.verify, observe=record.staged)
         except PipelineError as error:

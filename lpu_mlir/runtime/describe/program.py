@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from lpu_mlir.dialects import lpu
 from lpu_mlir.dialects.lpu_kernel import KernelOp
 from lpu_mlir.interpreter.native.compile import loader
+from lpu_mlir.progress import doing
 from lpu_mlir.runtime import host_program
 from lpu_mlir.runtime.describe.flat import (
     Buffer,
@@ -80,6 +81,7 @@ def compile_kernels(
     found: dict[str, Kernel] = {}
     for op in module.ops:
         if isinstance(op, KernelOp) and op.sym_name.data in launched:
+            doing(f"kernel {len(found) + 1} of {len(launched)}")
             shared = set[tuple[int, int]]().union(*(aliases(flat, op) for flat in flats))
             native = emit(op, chosen.machine, shared, workers)
             found[op.sym_name.data] = compile_kernel(op, native, chosen)
