@@ -33,6 +33,10 @@ KEPT: Sequence[Any] = (
     aten.mv.default,
     # Windows that overlap are views here.
     aten.im2col.default,
+    # Views as they are: there are thousands, and to trace other views in their place takes time.
+    aten.t.default,
+    aten.transpose.int,
+    aten._unsafe_view.default,
 )
 """Operators that PyTorch would decompose and that are translated as they are."""
 
