@@ -63,12 +63,13 @@ def compile_cached(
 ) -> Callable[..., Any]:
     """`compile_captured`, unless AOTAutogradCache has what was once made of such a graph.
 
-    `tag` stands for what decides beside the graph.  The compilers make an `OutputCode`.  The graph
+    `tag` stands for what decides beside the graph; which inputs share memory does, too, of which
+    PyTorch's key says nothing.  The compilers make an `OutputCode`.  The graph
     of the backward pass is compiled, by `backward`, at once: PyTorch keeps both or none.
     """
-    outer = COMPILER.cache_key_tag
+    outer, shared = COMPILER.cache_key_tag, sharing(example_inputs)
     with (
-        COMPILER.patch(cache_key_tag=f"{outer} lpu_mlir {tag}".lstrip()),
+        COMPILER.patch(cache_key_tag=f"{outer} lpu_mlir {tag} {shared}".lstrip()),
         FUNCTORCH.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
     ):
         makers = [compiler, compiler, backward]
@@ -76,6 +77,16 @@ def compile_cached(
             makers = [_marking(compiler), refuse_training, backward]
         cached = [SerializableAOTDispatchCompiler(OutputCode, maker) for maker in makers]
         return _through_autograd(gm, example_inputs, *cached)
+
+
+def sharing(inputs: Sequence[Any]) -> str:
+    """Which inputs share a storage, and where each is in it."""
+    storages: dict[int, list[tuple[int, str]]] = {}
+    for position, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+            handle = value.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]
+            storages.setdefault(handle, []).append((position, str(value.storage_offset())))
+    return str([group for group in storages.values() if len(group) > 1])
 
 
 def _marking(

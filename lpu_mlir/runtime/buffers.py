@@ -35,7 +35,7 @@ class Block:
     """The storage of one result at a time."""
 
     def __init__(self, size: int):
-        self.storage = torch.empty(size, dtype=torch.uint8).untyped_storage()
+        self.storage = torch.empty(size, dtype=torch.uint8, device="cpu").untyped_storage()
         self.size, self.address = size, self.storage.data_ptr()
         self.idle_since: float | None = None
         self._unused = self._references()
@@ -56,15 +56,20 @@ class Block:
         return (self.storage.data_ptr(), self.storage.nbytes()) == (self.address, self.size)
 
     def tensor(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
-        return torch.empty(0, dtype=dtype).set_(self.storage, 0, sizes, strides)
+        empty = torch.empty(0, dtype=dtype, device="cpu")
+        return empty.set_(self.storage, 0, sizes, strides)
 
 
 class Buffers:
     """Blocks by size; any number of threads may ask at once."""
 
     def __init__(self, idle_limit: int | None = None):
-        self._blocks: dict[int, list[Block]] = {}
         self._limit = _idle_limit() if idle_limit is None else idle_limit
+        self.reset()
+
+    def reset(self) -> None:
+        """Starts over without blocks: after a fork a thread that is gone may hold the lock."""
+        self._blocks: dict[int, list[Block]] = {}
         self._lock = threading.RLock()
         self._swept = time.monotonic()
 
@@ -72,7 +77,7 @@ class Buffers:
         """A tensor like that of `torch.empty_strided`, whose errors it raises."""
         size = storage_bytes(sizes, strides, dtype.itemsize)
         if size < POOLED_BYTES:
-            return torch.empty_strided(sizes, strides, dtype=dtype)
+            return torch.empty_strided(sizes, strides, dtype=dtype, device="cpu")
         with self._lock:
             now = time.monotonic()
             if now - self._swept > SWEEP_SECONDS:
@@ -142,6 +147,15 @@ class _Shared:
                 self._buffers = ref(found)
             return found
 
+    def reset(self) -> None:
+        """After a fork, in the child."""
+        self._lock = threading.Lock()
+        found = self._buffers() if self._buffers is not None else None
+        if found is not None:
+            found.reset()
+
 
 SHARED = _Shared()
 """Programs share buffers, so that what one has left another can use."""
+
+os.register_at_fork(after_in_child=SHARED.reset)

@@ -172,7 +172,7 @@ class _Reader:
     def read_tensor(self, parts: list[Json]) -> Tensor:
         *described, start, end = parts
         dtype, shape, strides = self.items(described)
-        tensor = torch.empty_strided(shape, strides, dtype=dtype)
+        tensor = torch.empty_strided(shape, strides, dtype=dtype, device="cpu")
         if start < end:
             dense = torch.frombuffer(bytearray(self.blobs[start:end]), dtype=dtype)
             tensor.copy_(dense.reshape(shape))

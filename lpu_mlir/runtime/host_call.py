@@ -73,7 +73,7 @@ class Operator:
         tensors: list[Tensor] = []
         for value, layout in zip(found, self.results, strict=True):
             if layout is None:  # what eager does not need, its kernels may leave out
-                tensors.append(torch.empty(0) if value is None else value)
+                tensors.append(torch.empty(0, device="cpu") if value is None else value)
                 continue
             tensor = own(value, operands)
             tensors.append(tensor)

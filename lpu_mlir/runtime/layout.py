@@ -38,7 +38,7 @@ class BoundLayout:
     strides: tuple[int, ...]
 
     def empty(self) -> Tensor:
-        return torch.empty_strided(self.sizes, self.strides, dtype=self.dtype)
+        return torch.empty_strided(self.sizes, self.strides, dtype=self.dtype, device="cpu")
 
     def lay_out(self, tensor: Tensor) -> Tensor:
         """The tensor in this layout: a copy if it is in another."""
@@ -52,9 +52,9 @@ class BoundLayout:
         return 0 in self.sizes or all(size < 2 or want == got for size, want, got in pairs)
 
     def as_compiled(self, tensor: Tensor, position: int) -> Tensor:
-        """Argument `position` without lazy conjugation or negation; ValueError if it is laid out
-        otherwise."""
-        if tensor.is_neg() or tensor.is_conj():
+        """Argument `position` with its own values in memory: without lazy conjugation, negation or
+        zeros; ValueError if it is laid out otherwise."""
+        if tensor.is_neg() or tensor.is_conj() or is_zero(tensor):
             return self.empty().copy_(tensor.resolve_conj().resolve_neg())
         if not self.matches(tensor):
             raise ValueError(
@@ -63,3 +63,8 @@ class BoundLayout:
                 f"with strides {self.strides}"
             )
         return tensor
+
+
+def is_zero(tensor: Tensor) -> bool:
+    """Whether it is one of PyTorch's tensors of zeros that have no memory."""
+    return tensor._is_zerotensor()

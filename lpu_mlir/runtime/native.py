@@ -172,7 +172,7 @@ class Function:
             if base.numel() == 0 or 0 in shape:  # it may start outside the storage
                 return base.new_empty(shape, dtype=dtype)
             offset = int(base.storage_offset()) * base.itemsize + begin(symbols)
-            empty = torch.empty(0, dtype=dtype)
+            empty = torch.empty(0, dtype=dtype, device="cpu")
             return empty.set_(
                 base.untyped_storage(), offset // dtype.itemsize, shape, steps(symbols)
             )

@@ -124,7 +124,7 @@ class Program:
                     self.kept = tuple(map(layout_of, made))
 
     def empty(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
-        return torch.empty_strided(sizes, strides, dtype=dtype)
+        return torch.empty_strided(sizes, strides, dtype=dtype, device="cpu")
 
     def execute(
         self,
@@ -195,7 +195,7 @@ def _arena(b: _Builder, op: lpu_host.ArenaOp) -> Step:
 
     def step(frame: Frame) -> None:
         size = peak(frame.run.symbols)
-        frame.values[out] = torch.empty(size, dtype=torch.uint8)
+        frame.values[out] = torch.empty(size, dtype=torch.uint8, device="cpu")
         stats = frame.run.stats
         stats.arena_bytes += size
         stats.peak_bytes = max(stats.peak_bytes, stats.arena_bytes)
@@ -210,7 +210,7 @@ def _alloc(b: _Builder, op: lpu_host.AllocOp) -> Step:
 
     def step(frame: Frame) -> None:
         symbols = frame.run.symbols
-        tensor = torch.empty_strided(shape(symbols), steps(symbols), dtype=dtype)
+        tensor = torch.empty_strided(shape(symbols), steps(symbols), dtype=dtype, device="cpu")
         frame.run.memory.poison(tensor)
         frame.values[out] = tensor
 

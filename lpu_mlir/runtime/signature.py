@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.frontend.interface import FloatInput, Input, TensorInput
-from lpu_mlir.runtime.layout import BoundLayout, Layout
+from lpu_mlir.runtime.layout import BoundLayout, Layout, is_zero
 from lpu_mlir.runtime.numbers import Symbols, numbers
 
 Output: TypeAlias = Callable[[Sequence[Tensor], Sequence[Tensor], Symbols], Any]
@@ -94,6 +94,7 @@ class Signature:
                 or tensor.dtype is not layout.dtype
                 or tensor.is_neg()
                 or tensor.is_conj()
+                or is_zero(tensor)
             ):
                 with torch.no_grad():
                     tensors[position] = layout.as_compiled(tensor, position)

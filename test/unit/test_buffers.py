@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -230,3 +232,26 @@ def test_programs_share_buffers_until_the_last_is_gone():
 def test_storage_bytes(sizes: tuple[int, ...], strides: tuple[int, ...], expected: int):
     storage = torch.empty_strided(sizes, strides).untyped_storage()
     assert storage_bytes(sizes, strides, 4) == expected == storage.nbytes()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_forked_while_another_thread_has_the_lock():
+    buffers = SHARED.get()
+    with buffers._lock:
+        asking = threading.Thread(target=buffers.empty, args=((POOLED_BYTES,), (1,), torch.uint8))
+        asking.start()
+
+        def fork() -> None:
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                buffers.empty((POOLED_BYTES,), (1,), torch.uint8)
+                os._exit(0)
+            status.append(os.waitpid(child, 0)[1])
+
+        status: list[int] = []
+        forking = threading.Thread(target=fork)
+        forking.start()
+        forking.join()
+    asking.join()
+    assert status == [0]

@@ -294,3 +294,25 @@ def test_logs_and_profiles_show_each_kernel(caplog: pytest.LogCaptureFixture):
         got = run([x])[0]
     assert [r.message.split(":")[0] for r in caplog.records] == ["main_0", "main_1"]
     torch.testing.assert_close(got, expected, rtol=0, atol=0)
+
+
+# --- inputs and memory of other kinds -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [3, 3000], ids=["small", "pooled"])
+def test_a_default_device_is_not_where_programs_work(rows: int):
+    def function(x: Tensor) -> list[Tensor]:
+        return [x * 2 + 1, x.sum(1)]
+
+    x = torch.randn(rows, 200)
+    made = compiled(function)
+    with torch.device("meta"):
+        results = made(x)
+    for result, expected in zip(results, function(x), strict=True):
+        torch.testing.assert_close(result, expected)
+
+
+def test_zeros_that_have_no_memory():
+    made = compiled(lambda x: x * 2 + 1)
+    zeros = torch._efficientzerotensor((5, 7))
+    assert torch.equal(made(zeros), torch.ones(5, 7))

@@ -103,6 +103,21 @@ def test_other_options_are_another_program(caches: Caches, options: dict[str, An
     assert caches.hits()
 
 
+def test_inputs_that_share_memory_are_another_program(caches: Caches):
+    def mutating(x: Tensor, y: Tensor) -> Tensor:
+        x.add_(y)
+        y.mul_(2)
+        return x + y
+
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        torch._dynamo.reset()
+        return torch.compile(mutating, backend="lpu_mlir", dynamic=False)(x, y)
+
+    one, other, shared = (torch.arange(64.0) for _ in range(3))
+    assert torch.equal(run(one[:50], other[:50]), 4 * torch.arange(50.0))
+    assert torch.equal(run(shared[:50], shared[:50]), 8 * torch.arange(50.0))
+
+
 @pytest.mark.parametrize("name", ["compiler_version", "code_version", "host"])
 def test_each_part_of_the_key_counts(caches: Caches, monkeypatch: pytest.MonkeyPatch, name: str):
     caches.compile()
