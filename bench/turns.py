@@ -110,7 +110,7 @@ class Conditions:
             "MKL_NUM_THREADS": count,
             "HF_HUB_OFFLINE": "1",
             "TRANSFORMERS_VERBOSITY": "error",
-            "LPU_MLIR_CACHE": str(ours),
+            "LPU_MLIR_CACHE_DIR": str(ours),
             "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
         }
 
