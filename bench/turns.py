@@ -24,7 +24,7 @@ PAUSE_SECONDS = 0.02
 """Between turns: threads that wait for more work by spinning give up meanwhile."""
 
 WEIGHTS = "smollm2-135m-instruct"
-"""Where below LPU_MLIR_CACHE the converted weights are, which are kept for the next time."""
+"""Where below LPU_MLIR_CACHE_DIR the converted weights are, which are kept for the next time."""
 
 
 class Failed(Exception):
@@ -102,7 +102,7 @@ class Conditions:
         ours = caches / "lpu_mlir"
         ours.mkdir(parents=True, exist_ok=True)
         if not (ours / WEIGHTS).exists():  # converting weights is nobody's work
-            known = Path(os.environ.get("LPU_MLIR_CACHE") or Path.home() / ".cache/lpu_mlir")
+            known = Path(os.environ.get("LPU_MLIR_CACHE_DIR") or Path.home() / ".cache/lpu_mlir")
             (known / WEIGHTS).mkdir(parents=True, exist_ok=True)
             (ours / WEIGHTS).symlink_to((known / WEIGHTS).resolve(), target_is_directory=True)
         return {

@@ -312,9 +312,9 @@ def test_who_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch):
 def test_the_caches_of_a_worker_are_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     weights = tmp_path / "known" / "smollm2-135m-instruct"
     weights.mkdir(parents=True)
-    monkeypatch.setenv("LPU_MLIR_CACHE", str(weights.parent))
+    monkeypatch.setenv("LPU_MLIR_CACHE_DIR", str(weights.parent))
     environment = Conditions(3, 1).environment(tmp_path / "new")
-    ours = Path(environment["LPU_MLIR_CACHE"])
+    ours = Path(environment["LPU_MLIR_CACHE_DIR"])
     assert ours.parent == tmp_path / "new"
     assert [path.name for path in ours.iterdir()] == [weights.name]
     assert (ours / weights.name).resolve() == weights
