@@ -1,34 +1,38 @@
-"""What the inner loop, `pytest -m "not slow"`, runs of long tables; cheaper garbage collection."""
+"""What the inner loop, `pytest -m "not slow"`, runs of long files; cheaper garbage collection."""
 
 import gc
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
+from pathlib import Path
 from random import Random
 
 import pytest
 
 os.environ.setdefault("LPU_MLIR_CACHE", "0")  # tests are of the compiler of today
 
-INNER_CASES = 3
-"""Cases of a test marked `table` that are not slow."""
+INNER_TESTS, INNER_CASES = 8, 2
+"""Of a file marked `sampled`: how many of its tests are not slow, and how many cases of one."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks all but a few cases of each test in a table as slow.
+    """Marks all but a few tests of each sampled file as slow.
 
-    Which ones stay is drawn anew only when the table changes: a choice by position would always
-    take the same value of a parameter.
+    Which ones stay changes only with the file: they are drawn, since a choice by position would
+    always take the same value of a parameter.
     """
-    tables: dict[str, list[pytest.Item]] = defaultdict(list)
+    files: dict[Path, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("table"):
-            tables[item.nodeid.partition("[")[0]].append(item)
-    for cases in tables.values():
-        inner = Random(len(cases)).sample(cases, min(len(cases), INNER_CASES))
-        for case in cases:
-            if case not in inner:
-                case.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
+            files[item.path].append(item)
+    for tests in files.values():
+        inner = Counter[str]()
+        for test in Random(len(tests)).sample(tests, len(tests)):
+            name = test.nodeid.partition("[")[0]
+            if inner.total() < INNER_TESTS and inner[name] < INNER_CASES:
+                inner[name] += 1
+            else:
+                test.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:

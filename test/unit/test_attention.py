@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lpu_mlir.report import Report
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 
 def checked(function: Callable[..., Tensor], *inputs: Tensor | None) -> Report:

@@ -10,7 +10,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 
 from lpu_mlir.report import Report
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 
 def check(function: Callable, *inputs: Tensor, dynamic: bool = False) -> None:

@@ -17,6 +17,8 @@ from torch import Tensor
 from lpu_mlir.runtime import buffers
 from lpu_mlir.runtime.buffers import KEEP_SECONDS, POOLED_BYTES, SHARED, Buffers, storage_bytes
 
+pytestmark = pytest.mark.sampled
+
 ROWS, COLUMNS = 512, 1024  # of float32: 2 MB
 SIZE = 4 * ROWS * COLUMNS
 

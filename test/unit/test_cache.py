@@ -13,6 +13,8 @@ import pytest
 import lpu_mlir
 from lpu_mlir.cache import MAGIC, DiskCache, cache_root, compiler_version, digest, disk_cache
 
+pytestmark = pytest.mark.sampled
+
 ROOT = Path(__file__).parents[2]
 KEY = digest("a program")
 CONTENT = bytes(range(256)) * 8

@@ -17,7 +17,7 @@ from lpu_mlir.debug.measure import distance
 from lpu_mlir.debug.precise import is_rounding
 from lpu_mlir.frontend.table import HANDLERS
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 X = torch.linspace(-2, 2, 12).view(3, 4)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from opinfo import Settings, operators, try_pair
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 OPERATORS = operators()
 FLOATS = (torch.float32, torch.bfloat16)

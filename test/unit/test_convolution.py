@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import lpu_mlir
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 aten = torch.ops.aten
 OPTIONS = {"fallback": "error", "verify": True}

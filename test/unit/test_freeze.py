@@ -14,7 +14,7 @@ from torch.nn import functional as F
 import lpu_mlir
 from lpu_mlir import Report
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from torch._dynamo.backends.common import aot_autograd
 from lpu_mlir.frontend.decompositions import KEPT, OWN, decompositions
 from lpu_mlir.frontend.importer import ImportedGraph, import_graph
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 aten = torch.ops.aten
 attention = torch.nn.functional.scaled_dot_product_attention

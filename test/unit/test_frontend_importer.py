@@ -31,6 +31,8 @@ from lpu_mlir.frontend.outputs import OUTPUTS
 from lpu_mlir.frontend.symint import from_sympy
 from lpu_mlir.frontend.types import NATIVE
 
+pytestmark = pytest.mark.sampled
+
 aten = torch.ops.aten
 X = sample(torch.float32, (3, 4))
 

@@ -7,7 +7,7 @@ from graph_evaluator import run
 
 from lpu_mlir.dialects.lpu_graph import MatmulOp
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 aten = torch.ops.aten
 X = sample(torch.float32, (4, 5, 6))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from frontend_checks import DTYPES, check, host_calls, imported, sample
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 aten = torch.ops.aten
 

@@ -10,7 +10,7 @@ from lpu_mlir.dialects.lpu_graph import ConvertOp, PointwiseOp
 from lpu_mlir.frontend.dtypes import promote
 from lpu_mlir.frontend.pointwise import HANDLERS
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 aten = torch.ops.aten
 HALVES = (torch.bfloat16, torch.float16)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from frontend_checks import DTYPES, FLOATS, INTEGERS, check, host_calls, sample
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 aten = torch.ops.aten
 DIMS = [[], [0], [-1], [0, 2], None]

@@ -6,7 +6,7 @@ from torch.utils.checkpoint import checkpoint
 
 import lpu_mlir
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 
 def block(x, weight):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from frontend_checks import DTYPES, check, sample
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 aten = torch.ops.aten
 X = sample(torch.float32, (3, 4, 5))

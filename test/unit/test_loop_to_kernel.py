@@ -16,7 +16,7 @@ from lpu_mlir.transforms.allocate_sram import AllocateSramPass
 from lpu_mlir.transforms.loop_to_kernel import LoopToKernelPass
 from lpu_mlir.transforms.split_movement import SplitMovementPass
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 TINY = get_target("tiny")
 DTYPES = {

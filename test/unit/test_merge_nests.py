@@ -21,7 +21,7 @@ from lpu_mlir.transforms.fuse import FusePass
 from lpu_mlir.transforms.graph_to_loop import GraphToLoopPass
 from lpu_mlir.transforms.merge_nests import MergeNestsPass
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 LARGE = "tensor<40000xf32>"
 

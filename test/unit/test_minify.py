@@ -18,7 +18,7 @@ from lpu_mlir.frontend.builder import shape_of
 from lpu_mlir.frontend.table import HANDLERS
 from lpu_mlir.tools import lpu_run
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 X = torch.linspace(-2, 2, 12).view(3, 4)
 

@@ -23,7 +23,7 @@ from lpu_mlir.interpreter.reference import (
 from lpu_mlir.transforms.allocate_sram import AllocateSramPass
 from lpu_mlir.transforms.split_movement import SplitMovementPass
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 SRAM = 1 << 14
 

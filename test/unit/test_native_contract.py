@@ -37,7 +37,7 @@ from lpu_mlir.interpreter.native.llvm import Builder
 from lpu_mlir.interpreter.native.machine import MACHINES, Machine
 from lpu_mlir.interpreter.native.tile import View
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 Emit = Callable[..., None]
 

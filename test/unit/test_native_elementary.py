@@ -19,7 +19,7 @@ from lpu_mlir.interpreter.native.lanes import Lanes
 from lpu_mlir.interpreter.native.llvm import Builder, Module, Value, known, literal
 from lpu_mlir.interpreter.native.scalar import emit_scalar
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 # A little above what docs/numerics.md tells.
 BOUNDS = {

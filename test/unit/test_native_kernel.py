@@ -14,6 +14,8 @@ from torch import Tensor
 from lpu_mlir.interpreter.native.compile import host
 from lpu_mlir.interpreter.native.machine import Machine
 
+pytestmark = pytest.mark.sampled
+
 
 def machines() -> Iterator[Machine]:
     """This machine, and as if its vectors were narrower."""

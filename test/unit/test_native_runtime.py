@@ -23,6 +23,8 @@ from lpu_mlir.runtime import native
 from lpu_mlir.runtime.describe import kernels
 from lpu_mlir.runtime.executable import Executable
 
+pytestmark = pytest.mark.sampled
+
 NATIVE = {"interpreter": "native"}
 
 

@@ -23,7 +23,7 @@ from lpu_mlir.interpreter.native.machine import MACHINES, Machine
 from lpu_mlir.interpreter.reference import scalar as reference
 from lpu_mlir.interpreter.reference.tiles import COMBINE, FOLD
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 LANES = (1, 4, 8, 16)
 NAN, INF = float("nan"), float("inf")

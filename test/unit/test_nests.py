@@ -35,6 +35,8 @@ from lpu_mlir.nests.scalar import (
 )
 from lpu_mlir.tiling.split import find_split, make_affine, split_pieces
 
+pytestmark = pytest.mark.sampled
+
 Point = Mapping[str, int]
 Stored = dict[tuple[int, ...], int]
 

@@ -18,7 +18,7 @@ from lpu_mlir.dialects.lpu import i1, i8, i16, i32, i64, ui8
 from lpu_mlir.dialects.lpu_graph import POINTWISE, REDUCTIONS, SCANS, in_domain
 from lpu_mlir.model.target import TARGETS
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 FILES = sorted((Path(__file__).parent / "pipeline").glob("*.mlir"))
 CASES = [case for path in FILES for case in read_cases(path)]

@@ -8,6 +8,8 @@ from lpu_mlir.compile import compile_fx
 from lpu_mlir.frontend.decompositions import decompositions
 from lpu_mlir.options import Options
 
+pytestmark = pytest.mark.sampled
+
 
 def parts_with_channels(x: torch.Tensor) -> list[torch.Tensor]:
     """Each part of the concatenation has channels of its own, all alive in one phase."""

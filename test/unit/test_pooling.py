@@ -9,7 +9,7 @@ from frontend_checks import INTEGERS, check, sample
 
 import lpu_mlir
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 aten = torch.ops.aten
 

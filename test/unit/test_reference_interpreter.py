@@ -11,6 +11,8 @@ from lpu_mlir.interpreter.reference import (
     ExtentError,
 )
 
+pytestmark = pytest.mark.sampled
+
 NAN, INF = float("nan"), float("inf")
 TORCH = {
     "f16": torch.float16,

@@ -13,6 +13,8 @@ from lpu_mlir.interpreter.reference import (
     UnwrittenReadError,
 )
 
+pytestmark = pytest.mark.sampled
+
 NAN = float("nan")
 
 TORCH = {

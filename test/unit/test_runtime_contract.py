@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from lpu_mlir.backend import lpu_mlir
 from lpu_mlir.report import Report
 
-pytestmark = pytest.mark.table
+pytestmark = pytest.mark.sampled
 
 
 class Counting:

@@ -19,6 +19,8 @@ from lpu_mlir.transforms.plan_memory import PlanMemoryPass
 from lpu_mlir.transforms.split_movement import SplitMovementPass
 from lpu_mlir.transforms.split_reductions import SplitReductionsPass
 
+pytestmark = pytest.mark.sampled
+
 TINY = get_target("tiny")
 DTYPES = {"f32": torch.float32, "i64": torch.int64, "i1": torch.bool, "ui8": torch.uint8}
 

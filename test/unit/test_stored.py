@@ -21,6 +21,8 @@ from lpu_mlir.cache import DiskCache
 from lpu_mlir.interpreter.native import compile as native
 from lpu_mlir.options import Options
 
+pytestmark = pytest.mark.sampled
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -449,6 +451,7 @@ end()
 """
 
 
+@pytest.mark.slow
 def test_all_kinds_of_graphs(tmp_path: Path):
     first, second = (finish(start(tmp_path, KINDS)) for _ in range(2))
     assert_loaded(first, second)
@@ -480,12 +483,14 @@ end()
 """
 
 
+@pytest.mark.slow
 def test_training(tmp_path: Path):
     first, second = (finish(start(tmp_path, TRAINING)) for _ in range(2))
     assert_loaded(first, second)
     assert [len(graphs) for graphs in second["graphs"]] == [1, 4, 2]  # forward and backward
 
 
+@pytest.mark.slow
 def test_a_program_has_the_same_key_in_every_process(tmp_path: Path):
     """So that one that is gone is found again once it was compiled anew."""
     directories = [tmp_path / name for name in ("a", "b")]
@@ -499,6 +504,7 @@ def test_a_program_has_the_same_key_in_every_process(tmp_path: Path):
     assert len(one) == 8
 
 
+@pytest.mark.slow
 def test_processes_fill_one_cache(tmp_path: Path):
     together = [start(tmp_path, KINDS) for _ in range(2)]
     for process in together:
