@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.utils import counters
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.output_code import OutputCode
@@ -21,6 +22,7 @@ from lpu_mlir.frontend.frozen import mark_frozen, refuse_training
 from lpu_mlir.frontend.inputs import check_inputs
 from lpu_mlir.progress import doing, progress
 from lpu_mlir.report import note_break
+from lpu_mlir.runtime.buffers import release_memory
 
 COMPILER: Any = import_module("torch.compiler.config")
 FUNCTORCH: Any = import_module("torch._functorch.config")
@@ -34,6 +36,9 @@ Compiler: TypeAlias = Callable[[fx.GraphModule, Sequence[Any]], Boxed]
 
 CachedCompiler: TypeAlias = Callable[[fx.GraphModule, Sequence[Any]], OutputCode]
 """The same for a graph that AOTAutogradCache can keep."""
+
+LARGE = 1000
+"""Graphs of so many operators are worth a search for garbage, which takes half a second."""
 
 Made = TypeVar("Made")
 
@@ -119,9 +124,31 @@ def _through_autograd(
         keep_inference_input_mutations=True,
     )
     count = sum(node.op.startswith("call") for node in gm.graph.nodes)
+    _make_room(count)
     with collection_paused(), progress(f"compiling {count:,} operators"):
         doing("PyTorch traces them")
-        return make(gm, example_inputs)
+        compiled = make(gm, example_inputs)
+    _forget_module(compiled)
+    release_memory()
+    return compiled
+
+
+def _make_room(operators: int) -> None:
+    """Frees what nobody uses before a graph of so many operators is compiled."""
+    if operators > LARGE and counters["stats"]["unique_graphs"]:
+        gc.collect()  # the graph before this one, which refers to itself
+    release_memory()
+
+
+def _forget_module(compiled: Callable[..., Any]) -> None:
+    """AOTAutograd lets its result have methods of the module that it was given, which Dynamo does
+    not ask for, and which keep the captured graph in memory: 10 MB for thirty layers."""
+    function: Callable[..., Any] | None = compiled
+    while function is not None:
+        for name in ("zero_grad", "named_parameters", "named_buffers"):
+            if hasattr(function, name):
+                delattr(function, name)
+        function = getattr(function, "__wrapped__", None)
 
 
 def _compile_plain(compiler: Compiler, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Boxed:

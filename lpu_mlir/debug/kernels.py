@@ -69,7 +69,7 @@ def kernel_distance(actual: Tensor, expected: Tensor, tolerance: float) -> Dista
     Sums are added in another order, and what they are of may cancel: so the absolute tolerance is
     for every unit of the largest value.
     """
-    sizes = expected[expected.isfinite()].abs().to(torch.float64)
+    sizes = expected[expected.isfinite()].to(torch.float64).abs()
     unit = max(1.0, float(sizes.max())) if sizes.numel() else 1.0
     return distance(actual, expected, tolerance, unit)
 

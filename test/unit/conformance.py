@@ -26,6 +26,8 @@ from typing import Any
 import torch
 from opinfo import VERDICTS, Record, Settings, operators, try_pair
 
+from lpu_mlir.options import CHOICES
+
 FAULTS = ("wrong", "died", "timeout", "failed", "refused")
 """Verdicts that a summary lists one by one."""
 
@@ -83,7 +85,9 @@ def _apart(name: str, op: Any, dtype: torch.dtype, settings: Settings, seconds: 
 def sweep(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     dynamic = {"no": False, "yes": True, "auto": None}[options.dynamic]
-    settings = Settings(options.samples, dynamic, options.fullgraph, options.gradients)
+    settings = Settings(
+        options.samples, dynamic, options.fullgraph, options.gradients, options.interpreter
+    )
     torch._logging.set_logs(dynamo=logging.ERROR)  # says where it breaks graphs
     # Loads what forks will need.
     warm = torch.compile(lambda x: (x.exp() @ x).sum(), backend="lpu_mlir", dynamic=dynamic)
@@ -134,6 +138,7 @@ def main() -> None:
     parse.add_argument("--dynamic", choices=("no", "yes", "auto"), default="no")
     parse.add_argument("--fullgraph", action="store_true", help="captures what depends on data")
     parse.add_argument("--gradients", action="store_true", help="of differentiable operators")
+    parse.add_argument("--interpreter", choices=CHOICES["interpreter"], default="native")
     parse.add_argument("--timeout", type=float, default=60, help="seconds for one pair")
     parse.add_argument("--shard", default="0/1", help="I/N: each N-th pair from the I-th on")
     parse = commands.add_parser("summary")

@@ -12,12 +12,15 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from random_graphs import check_compiled, check_graph, programs
 from random_program import Program, minimised
+
+from lpu_mlir.options import CHOICES
 
 CHUNK = 50
 
@@ -86,6 +89,9 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60, help="stop after so long")
+    parser.add_argument(
+        "--interpreter", choices=CHOICES["interpreter"], default="native", help="compare: both"
+    )
     parser.add_argument("--dynamo", action="store_true", help="through torch.compile; slower")
     parser.add_argument(
         "--state", type=Path, help="a JSON file: what it says is done is not redone"
@@ -94,7 +100,9 @@ def main() -> int:
     logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    check = check_compiled if options.dynamo else check_graph
+    check = partial(
+        check_compiled if options.dynamo else check_graph, interpreter=options.interpreter
+    )
     tally, first = Tally(), 0
     if options.state is not None and options.state.exists():
         state = json.loads(options.state.read_text())

@@ -51,6 +51,7 @@ class Settings:
     dynamic: bool | None = False
     fullgraph: bool = False
     gradients: bool = False
+    interpreter: str = "native"
 
 
 @dataclass
@@ -179,8 +180,12 @@ def _try_sample(call: Call, op: Any, dtype: torch.dtype, settings: Settings, rec
     except Exception:
         return "no sample"
     torch._dynamo.reset()
-    options = {"dynamic": settings.dynamic, "fullgraph": settings.fullgraph}
-    compiler = torch.compile(backend="lpu_mlir", **options)
+    compiler = torch.compile(
+        backend="lpu_mlir",
+        dynamic=settings.dynamic,
+        fullgraph=settings.fullgraph,
+        options={"interpreter": settings.interpreter},
+    )
     try:
         with Report() as report:
             got = call.run(compiler, 0)

@@ -21,7 +21,8 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from lpu_mlir.backend import lpu_mlir
-from lpu_mlir.compile import compile_fx
+from lpu_mlir.compile import compile_fx, make_program
+from lpu_mlir.debug.kernels import side_by_side
 from lpu_mlir.frontend.decompositions import decompositions
 from lpu_mlir.options import Options
 
@@ -382,7 +383,7 @@ def composite(p: Pool) -> Drawn:
         f"F.scaled_dot_product_attention({x}, {keys}, {keys}, {below})",
         f"F.scaled_dot_product_attention({x}, {y}, {y}, is_causal=True)",
     )
-    # In half precision eager rounds each step of these.
+    # In half precision eager rounds each step of these, most of which are large.
     others = (
         f"({x} - {x}.amax(-1, True)).exp() / ({x} - {x}.amax(-1, True)).exp().sum(-1, True)",
         f"{x} * torch.rsqrt({x}.pow(2).mean(-1, keepdim=True) + 1e-6) * {y}[..., 0, :]",
@@ -390,8 +391,9 @@ def composite(p: Pool) -> Drawn:
         f"0.5 * {x} * (1 + torch.erf({x} * 0.5**0.5)) + {x} * torch.sigmoid(1.702 * {x})",
         f"F.gelu({x}, approximate='tanh')",
     )
-    text = p.of(*attention, *(others if a.dtype.itemsize > 2 else ()))
-    return text, [x, y], "approximate"
+    if a.dtype.itemsize > 2:
+        return p.of(*attention, *others), [x, y], "approximate"
+    return p.of(*attention), [x, y], "stepwise"
 
 
 def indexed(p: Pool) -> Drawn:
@@ -558,7 +560,7 @@ def traced(program: Program, given: Sequence[Tensor]) -> tuple[Any, Any]:
     return decomposed, make_fx(functional, **options)(*given)
 
 
-def check_graph(program: Program) -> int:
+def check_graph(program: Program, interpreter: str = "native") -> int:
     """Traces, compiles and runs without Dynamo; returns how many sizes were compared."""
     sizes = program.sizes[0]
     try:
@@ -572,7 +574,9 @@ def check_graph(program: Program) -> int:
         return 0
     if any(_hides_a_symbol(n.meta["val"]) for n in graph.graph.nodes if n.op == "placeholder"):
         return 0
-    compiled = compile_fx(graph, given, Options(target=program.target, verify=True))
+    options = Options(target=program.target, verify=True, interpreter=interpreter)
+    make = side_by_side if interpreter == "compare" else make_program
+    compiled = compile_fx(graph, given, options, make=make)
     _match(compiled(list(given)), given, want, sizes)
     graphs = (before, graph)
     return 1 + sum(_again(program, graphs, compiled, other) for other in program.sizes[1:])
@@ -610,13 +614,14 @@ def _fits(fake: Tensor, real: Tensor) -> bool:
     return all(isinstance(known, torch.SymInt) or known == size for known, size in pairs)
 
 
-def check_compiled(program: Program) -> int:
+def check_compiled(program: Program, interpreter: str = "native") -> int:
     """Through torch.compile with all sizes; the backend must be called."""
     calls: list[int] = []
+    chosen = {"target": program.target, "interpreter": interpreter}
 
     def backend(gm: Any, example_inputs: Any, **options: Any) -> Any:
         calls.append(len(example_inputs))
-        return lpu_mlir(gm, example_inputs, options={"target": program.target})
+        return lpu_mlir(gm, example_inputs, options=chosen)
 
     torch._dynamo.reset()
     function = program.function()

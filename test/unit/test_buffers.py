@@ -257,3 +257,15 @@ def test_a_child_forked_while_another_thread_has_the_lock():
         forking.join()
     asking.join()
     assert status == [0]
+
+
+def test_released_memory_is_only_what_nobody_uses():
+    buffers = Buffers(idle_limit=1 << 40)
+    shape = (POOLED_BYTES // 4,)
+    held = buffers.empty(shape, (1,), torch.float32)
+    buffers.empty((*shape, 2), (2, 1), torch.float32)
+    assert buffers.kept_bytes == 3 * POOLED_BYTES
+    buffers.release()
+    assert buffers.kept_bytes == held.nbytes
+    held.fill_(1.0)
+    assert held.eq(1.0).all()

@@ -372,3 +372,18 @@ def test_parameters_are_rounded_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         is_rounding(torch.ones(2, requires_grad=True), expected, torch.ones(2).double(), 1.0)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64]
+)
+def test_kernels_of_every_dtype_agree(dtype):
+    def function(x):
+        return x.T.contiguous(), x.isnan(), x.float() * 2
+
+    x = torch.arange(12).view(3, 4).to(dtype)
+    options = {"interpreter": "compare"}
+    with lpu_mlir.Report() as report:
+        got = torch.compile(function, backend="lpu_mlir", options=options)(x)
+    assert len(report.graphs) == 1
+    torch.testing.assert_close(got, function(x), rtol=0, atol=0)

@@ -17,7 +17,7 @@ from lpu_mlir.interpreter.native.kernel import NativeKernel
 from lpu_mlir.interpreter.native.machine import Machine
 from lpu_mlir.pipeline import make_context
 from lpu_mlir.runtime.describe.flat import Run, aliases, flatten
-from lpu_mlir.runtime.describe.kernels import compile_kernel
+from lpu_mlir.runtime.describe.kernels import describe_kernel
 from lpu_mlir.runtime.describe.program import describe_program
 from lpu_mlir.runtime.kernels import LoadedKernel
 from lpu_mlir.runtime.native import NativeProgram
@@ -256,7 +256,8 @@ def test_runs_end_where_pytorch_is_needed():
 def test_a_launch_on_tensors():
     [kernel] = [op for op in module(DYNAMIC).ops if isinstance(op, KernelOp)]
     native = dump(kernel, loader().machine, set(), 1)
-    loaded = LoadedKernel.load(compile_kernel(kernel, native, loader()), loader())
+    described = describe_kernel(kernel, native, loader().image(native.text))
+    loaded = LoadedKernel.load(described, loader())
     x, y, out = torch.zeros(5, 6).t(), torch.zeros(4, 3), torch.zeros(12, dtype=torch.int64)
     loaded.launch([x, y, out, 9], 1)
     expected = [x.data_ptr(), 6, 5, 6, y.data_ptr(), 4, out.data_ptr(), 9]

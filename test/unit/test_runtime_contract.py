@@ -546,3 +546,18 @@ def test_refused_operator_is_named_with_its_line():
     line = function.__code__.co_firstlineno + 1
     assert f"{__file__}:{line}" in str(raised.value)
     assert "float32[3, 3]" in str(raised.value)
+
+
+def test_the_captured_graph_is_not_kept():
+    captured: list[weakref.ref[Any]] = []
+
+    def backend(gm: Any, example_inputs: Any) -> Any:
+        captured.append(weakref.ref(gm))
+        return lpu_mlir(gm, example_inputs)
+
+    run = torch.compile(nn.Linear(3, 3), backend=backend)
+    run(torch.ones(2, 3)).sum().backward()
+    gc.collect()
+    assert [graph() for graph in captured] == [None]
+    run(torch.ones(2, 3)).sum().backward()
+    assert len(captured) == 1

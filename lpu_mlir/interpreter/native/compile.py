@@ -24,10 +24,15 @@ OPTIMISATION = 2
 
 
 @cache
-def _initialize() -> None:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    llvm.initialize_native_asmparser()
+def _initialize(native: bool) -> None:
+    """Prepares LLVM for this machine alone, which takes less memory, or for every machine."""
+    if native:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
 
 
 @cache
@@ -46,7 +51,7 @@ def host() -> Machine:
 
 
 def _target_machine(machine: Machine) -> Any:
-    _initialize()
+    _initialize(native=machine.triple == llvm.get_process_triple())
     target = llvm.Target.from_triple(machine.triple)
     return target.create_target_machine(
         cpu=machine.cpu,

@@ -33,21 +33,20 @@ MAILBOX, RECORD, ENTRY_WORDS = 128, 64, 4
 
 MAX_HELPERS = 255
 
-SPINS = 2000
-"""How often a thread looks before it sleeps: some tens of microseconds."""
-
 
 @dataclass(frozen=True)
 class System:
-    """What depends on the processor: LLVM text for a moment's rest, the number of `futex`."""
+    """What depends on the processor: LLVM text for a moment's rest, how often a thread looks before
+    it sleeps, which makes some tens of microseconds, and the number of `futex`."""
 
     rest: str
+    spins: int
     futex: int
 
 
 SYSTEMS: Mapping[str, System] = {
-    "x86_64": System("call void @llvm.x86.sse2.pause()", 202),
-    "aarch64": System("call void @llvm.aarch64.hint(i32 1)", 98),
+    "x86_64": System("call void @llvm.x86.sse2.pause()", 2000, 202),
+    "aarch64": System("call void @llvm.aarch64.hint(i32 1)", 20000, 98),
 }
 """By the first part of a triple; the system is Linux."""
 
@@ -64,7 +63,8 @@ def driver(machine: Machine) -> str:
         return _RUN + _NO_HELPERS
     system = SYSTEMS[machine.triple.split("-")[0]]
     text = _RUN + _HELPERS
-    for name, value in {"REST": system.rest, "FUTEX": system.futex, "SPINS": SPINS}.items():
+    values = {"REST": system.rest, "SPINS": system.spins, "FUTEX": system.futex}
+    for name, value in values.items():
         text = text.replace(name, str(value))
     declared = system.rest.removeprefix("call ").replace("i32 1", "i32 immarg")
     return f"{text}\ndeclare {declared}\n"

@@ -10,7 +10,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.hints import isa
 
 from lpu_mlir.dialects.lpu_kernel import ContractOp, KernelOp
-from lpu_mlir.interpreter.native.compile import Loader
 from lpu_mlir.interpreter.native.kernel import NativeKernel, emit_kernel, prepare_kernel
 from lpu_mlir.interpreter.native.machine import Machine
 from lpu_mlir.model.traffic import moved_bytes
@@ -44,13 +43,13 @@ def emit(kernel: KernelOp, machine: Machine, aliases: Aliases, workers: int) -> 
         raise NotImplementedError(f"kernel @{kernel.sym_name.data}: {error}") from error
 
 
-def compile_kernel(kernel: KernelOp, native: NativeKernel, loader: Loader) -> Kernel:
+def describe_kernel(kernel: KernelOp, native: NativeKernel, image: bytes) -> Kernel:
     """The kernel's machine code, and what calls it must know."""
     types = [argument.type for argument in kernel.args]
     multiplies = any(isinstance(op, ContractOp) for op in kernel.walk())
     return Kernel(
         native.name,
-        loader.image(native.text),
+        image,
         native.phases,
         native.scratch_bytes,
         native.checks,

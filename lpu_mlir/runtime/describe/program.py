@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
 from xdsl.dialects import func
@@ -11,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from lpu_mlir.dialects import lpu
 from lpu_mlir.dialects.lpu_kernel import KernelOp
 from lpu_mlir.interpreter.native.compile import loader
+from lpu_mlir.interpreter.native.kernel import NativeKernel
 from lpu_mlir.progress import doing
 from lpu_mlir.runtime import host_program
 from lpu_mlir.runtime.describe.flat import (
@@ -24,7 +26,7 @@ from lpu_mlir.runtime.describe.flat import (
     flatten,
 )
 from lpu_mlir.runtime.describe.host_call import describe_host_call
-from lpu_mlir.runtime.describe.kernels import Emit, compile_kernel, emit
+from lpu_mlir.runtime.describe.kernels import Emit, describe_kernel, emit
 from lpu_mlir.runtime.describe.launches import describe_launches
 from lpu_mlir.runtime.describe.layout import layout_of
 from lpu_mlir.runtime.host_program import (
@@ -75,17 +77,19 @@ def positions(function: func.FuncOp, name: str) -> tuple[int, ...]:
 def compile_kernels(
     module: ModuleOp, flats: Sequence[FlatProgram], emit: Emit = emit
 ) -> dict[str, Kernel]:
-    """The kernels that are launched, by name."""
+    """The kernels that are launched, by name.  LLVM compiles one while the next is emitted."""
     launched = {launch.kernel for flat in flats for launch in flat.launches()}
     chosen, workers = loader(), torch.get_num_threads()
-    found: dict[str, Kernel] = {}
-    for op in module.ops:
-        if isinstance(op, KernelOp) and op.sym_name.data in launched:
-            doing(f"kernel {len(found) + 1} of {len(launched)}")
-            shared = set[tuple[int, int]]().union(*(aliases(flat, op) for flat in flats))
-            native = emit(op, chosen.machine, shared, workers)
-            found[op.sym_name.data] = compile_kernel(op, native, chosen)
-    return found
+    found: list[tuple[KernelOp, NativeKernel, Future[bytes]]] = []
+    with ThreadPoolExecutor(1, "lpu_mlir LLVM") as llvm:
+        for op in module.ops:
+            if isinstance(op, KernelOp) and op.sym_name.data in launched:
+                doing(f"kernel {len(found) + 1} of {len(launched)}")
+                shared = set[tuple[int, int]]().union(*(aliases(flat, op) for flat in flats))
+                native = emit(op, chosen.machine, shared, workers)
+                found.append((op, native, llvm.submit(chosen.image, native.text)))
+    kernels = [describe_kernel(op, native, image.result()) for op, native, image in found]
+    return {kernel.name: kernel for kernel in kernels}
 
 
 def describe_function(flat: FlatProgram, kernels: Mapping[str, Kernel]) -> HostFunction:
