@@ -152,6 +152,28 @@ def test_indexed_load_out_of_bounds(bad: int) -> None:
         launch(GATHER, torch.randn(4, 5, 2), index, torch.zeros(2, 2, 3, 2), 3)
 
 
+COPY_ROW = """
+lpu_kernel.kernel @k(%x: memref<?x?xf32, #m>, %p: memref<1xi64, #m>, %y: memref<?x?xf32, #m>,
+                     %n: index) access [ro, ro, rw] cores 1 {
+  lpu_kernel.phase cores(%c) {
+    %i = lpu_kernel.load %p[0] [1] : memref<1xi64, #m> -> !t<1xi64>
+    %t = lpu_kernel.load %x[0, 0] [1, %n] index 0 by %i
+      : memref<?x?xf32, #m>, !t<1xi64> -> !t<1x3xf32>
+    lpu_kernel.store %t, %y[0, 0] index 0 by %i
+      : !t<1x3xf32>, memref<?x?xf32, #m>, !t<1xi64>
+  }
+}"""
+
+
+def test_an_index_that_selects_nothing_may_be_anything() -> None:
+    x, y = torch.randn(2, 3), torch.zeros(2, 3)
+    launch(COPY_ROW, x, torch.tensor([1]), y, 3)
+    assert torch.equal(y[1], x[1])
+    launch(COPY_ROW, torch.zeros(0, 0), torch.tensor([5]), torch.zeros(0, 0), 0)
+    with pytest.raises(OutOfBoundsError, match="index from 5 to 5 into dim 0"):
+        launch(COPY_ROW, x, torch.tensor([5]), y, 3)
+
+
 SCATTER = """
 lpu_kernel.kernel @k(%x: memref<3x2xf32, #m>, %p: memref<3xi64, #m>, %y: memref<5x2xf32, #m>)
     access [ro, ro, rw] cores 1 {

@@ -201,7 +201,13 @@ class Argument:
         turn: int,
         site: str,
     ) -> Tensor:
-        """A window whose positions in one dim come from an index; the index's dims replace it."""
+        """A window whose positions in one dim come from an index; the index's dims replace it.
+
+        An index may be anything where no element is read.
+        """
+        if 0 in (*sizes[:dim], *sizes[dim + 1 :]):
+            selected = () if isinstance(index, int) else index.shape
+            return self.tensor.new_empty((*sizes[:dim], *selected, *sizes[dim + 1 :]))
         if isinstance(index, int):
             offsets = (*offsets[:dim], index, *offsets[dim + 1 :])
             return self.read(offsets, sizes, turn, site).squeeze(dim)
@@ -264,8 +270,11 @@ class Argument:
     ) -> None:
         """
         Put the slices of a tile at the positions of an index, or add them, in order: of equal
-        positions the last slice stays, or each is added to the sum of those before.
+        positions the last slice stays, or each is added to the sum of those before.  An index may be
+        anything where no element is written.
         """
+        if not tile.numel():
+            return None
         if isinstance(index, int):
             offsets = (*offsets[:dim], index, *offsets[dim + 1 :])
             return self.write(tile.unsqueeze(dim), offsets, turn, site, adds=adds)
