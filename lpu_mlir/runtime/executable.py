@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lpu_mlir.frontend.interface import TensorInput
 from lpu_mlir.runtime.frozen import Frozen
-from lpu_mlir.runtime.layout import BoundLayout
+from lpu_mlir.runtime.layout import ArgumentLayouts, BoundLayout
 from lpu_mlir.runtime.numbers import Bounded, Symbols
 from lpu_mlir.runtime.signature import Signature
 from lpu_mlir.runtime.stats import Runnable, RunStats
@@ -24,7 +24,7 @@ MOST_BINDINGS = 64
 class BoundSignature:
     """The layouts of arguments and of destinations for some values of the symbols."""
 
-    arguments: Sequence[BoundLayout]
+    arguments: ArgumentLayouts
     destinations: Sequence[BoundLayout]
 
 
@@ -52,7 +52,7 @@ class Executable:
         signature = self.signature
         values = dict(zip([b.symbol for b in signature.bindings], key, strict=True))
         return BoundSignature(
-            [layout.bound(values) for layout in signature.arguments],
+            ArgumentLayouts([layout.bound(values) for layout in signature.arguments]),
             [signature.results[i].bound(values) for i in self._made],
         )
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._dynamo.guards import TensorGuards
 
 from lpu_mlir.dialects.expr import Expr, product
 from lpu_mlir.runtime.numbers import Symbols, numbers
@@ -63,6 +66,44 @@ class BoundLayout:
                 f"with strides {self.strides}"
             )
         return tensor
+
+
+class ArgumentLayouts:
+    """The layouts of all arguments of a program."""
+
+    def __init__(self, layouts: Sequence[BoundLayout]):
+        self._layouts = layouts
+        self._accepted: TensorGuards | None = None
+
+    def __getitem__(self, position: int) -> BoundLayout:
+        return self._layouts[position]
+
+    def accept(self, tensors: list[Tensor]) -> list[Tensor]:
+        """The tensors as the program takes them, those that are lazy with memory of their own.
+
+        ValueError for one that is laid out otherwise.
+        """
+        accepted = self._accepted
+        if accepted is not None and accepted.check(*tensors):
+            return tensors
+        pairs = zip(tensors, self._layouts, strict=True)
+        with torch.no_grad():
+            taken = [layout.as_compiled(t, n) for n, (t, layout) in enumerate(pairs)]
+        if all(mine is given for mine, given in zip(taken, tensors, strict=True)):
+            self._accepted = guards_of(tensors)
+        return taken
+
+
+def guards_of(tensors: Sequence[Tensor]) -> TensorGuards:
+    """What Dynamo compares at once of many tensors, twenty times as fast as Python: types, dtypes,
+    sizes, strides, and dispatch keys, which tell lazy ones."""
+    # PyTorch's annotations have neither the tensors nor the lists for each.
+    make: Any = TensorGuards
+    return make(
+        *tensors,
+        dynamic_dims_sizes=[list(tensor.shape) for tensor in tensors],
+        dynamic_dims_strides=[list(tensor.stride()) for tensor in tensors],
+    )
 
 
 def is_zero(tensor: Tensor) -> bool:

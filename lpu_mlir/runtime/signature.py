@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.frontend.interface import FloatInput, Input, TensorInput
-from lpu_mlir.runtime.layout import BoundLayout, Layout, is_zero
+from lpu_mlir.runtime.layout import ArgumentLayouts, Layout
 from lpu_mlir.runtime.numbers import Symbols, numbers
 
 Output: TypeAlias = Callable[[Sequence[Tensor], Sequence[Tensor], Symbols], Any]
@@ -79,7 +79,7 @@ class Signature:
         """The symbols' values for these inputs."""
         return {name: read(inputs) for name, read in self._symbols}
 
-    def tensors(self, inputs: Sequence[Any], layouts: Sequence[BoundLayout]) -> list[Tensor]:
+    def tensors(self, inputs: Sequence[Any], layouts: ArgumentLayouts) -> list[Tensor]:
         """The function's arguments, laid out as given, from the graph's inputs.
 
         ValueError for one that is laid out otherwise.
@@ -87,18 +87,7 @@ class Signature:
         tensors = [*(read(inputs) for read in self._readers), *self.constants]
         for position in self._longer:
             tensors[position] = tensors[position][: layouts[position].sizes[0]]
-        for position, (tensor, layout) in enumerate(zip(tensors, layouts, strict=True)):
-            if (
-                tensor.shape != layout.sizes
-                or tensor.stride() != layout.strides
-                or tensor.dtype is not layout.dtype
-                or tensor.is_neg()
-                or tensor.is_conj()
-                or is_zero(tensor)
-            ):
-                with torch.no_grad():
-                    tensors[position] = layout.as_compiled(tensor, position)
-        return tensors
+        return layouts.accept(tensors)
 
 
 def _reader(given: Input, position: int) -> tuple[int, Callable[[Sequence[Any]], Tensor]] | None:

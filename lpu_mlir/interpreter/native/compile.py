@@ -19,6 +19,9 @@ llvm: Any = import_module("llvmlite.binding")  # it has no types
 MakeObject: TypeAlias = Callable[[str, Machine], bytes]
 """From LLVM text to the bytes of an object file."""
 
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+"""Where Linux says how large caches are, in K."""
+
 OPTIMISATION = 2
 """LLVM's level for the passes over its IR and for code generation."""
 
@@ -47,7 +50,14 @@ def host() -> Machine:
         vector_bytes=64 if wide else 32 if middle else 16,
         vector_registers=16 if middle and not wide else 32,
         features=features.flatten(),
+        cache_bytes=_cache_bytes() or Machine.cache_bytes,
     )
+
+
+def _cache_bytes() -> int:
+    """The size of the largest cache; 0 if the system does not say."""
+    sizes = [path.read_text().strip() for path in CACHES.glob("index*/size")]
+    return max((int(size[:-1]) << 10 for size in sizes if size.endswith("K")), default=0)
 
 
 def _target_machine(machine: Machine) -> Any:

@@ -323,9 +323,11 @@ class Builder:
         stored = self.to_memory(value, element)
         self.emit(f"store {stored}, {address}, align {element_bytes(element)}")
 
-    def prefetch(self, address: Value) -> None:
-        """Bring memory that will be read soon nearer; the address may lie outside of everything."""
-        how = [Value("i32", "0"), Value("i32", "2"), Value("i32", "1")]  # read, to L2, data
+    def prefetch(self, address: Value, *, once: bool = False) -> None:
+        """Bring memory that will be read soon nearer, in the caches only until then if it is read
+        `once`; the address may lie outside of everything."""
+        nearness = "0" if once else "2"  # of 3; 2 is L2
+        how = [Value("i32", "0"), Value("i32", nearness), Value("i32", "1")]  # read, ..., data
         self.declare("llvm.prefetch.p0", "void (ptr, i32, i32, i32)")
         self.call_void("llvm.prefetch.p0", [address, *how])
 

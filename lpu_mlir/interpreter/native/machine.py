@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A processor: `vector_bytes` is the size of its vector registers, of which it has so many."""
+    """A processor: `vector_bytes` is the size of its vector registers, of which it has so many,
+    `cache_bytes` that of its last cache.
+
+    `streams` says that programs read more than that cache holds: what is read once then passes it
+    by, and what is used again stays.
+    """
 
     name: str
     triple: str
@@ -16,6 +21,8 @@ class Machine:
     vector_bytes: int
     vector_registers: int
     features: str = ""
+    cache_bytes: int = 32 << 20
+    streams: bool = False
 
     def lanes(self, element_bytes: int) -> int:
         """Elements of that size in one register."""

@@ -270,8 +270,8 @@ class Argument:
     ) -> None:
         """
         Put the slices of a tile at the positions of an index, or add them, in order: of equal
-        positions the last slice stays, or each is added to the sum of those before.  An index may be
-        anything where no element is written.
+        positions the last slice stays, or each is added to the sum of those before.  An index may
+        be anything where no element is written.
         """
         if not tile.numel():
             return None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import torch
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
 
 from lpu_mlir.dialects import lpu
 from lpu_mlir.dialects.lpu_kernel import KernelOp
@@ -56,7 +59,8 @@ def describe_program(module: ModuleOp, emit: Emit = emit) -> HostProgram:
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
     entries = {n: functions[own] for n, own in FUNCTIONS.items() if own in functions}
     flats = {name: flatten(entry, functions) for name, entry in entries.items()}
-    kernels = compile_kernels(module, list(flats.values()), emit)
+    read = argument_bytes(entries[MAIN])
+    kernels = compile_kernels(module, list(flats.values()), read, emit)
     frozen = positions(entries[FREEZE], lpu.FROZEN) if FREEZE in entries else ()
     kept = entries[FREEZE].function_type.inputs.data[len(frozen) :] if frozen else ()
     return HostProgram(
@@ -68,6 +72,12 @@ def describe_program(module: ModuleOp, emit: Emit = emit) -> HostProgram:
     )
 
 
+def argument_bytes(function: func.FuncOp) -> int:
+    """The bytes of a function's arguments, as far as they are known."""
+    types = [t for t in function.function_type.inputs if isa(t, MemRefType[Attribute])]
+    return sum(layout_of(type).bytes.constant() or 0 for type in types)
+
+
 def positions(function: func.FuncOp, name: str) -> tuple[int, ...]:
     """The integers in an attribute of a function; none if it is missing."""
     found = function.attributes.get(name)
@@ -75,18 +85,22 @@ def positions(function: func.FuncOp, name: str) -> tuple[int, ...]:
 
 
 def compile_kernels(
-    module: ModuleOp, flats: Sequence[FlatProgram], emit: Emit = emit
+    module: ModuleOp, flats: Sequence[FlatProgram], read: int, emit: Emit = emit
 ) -> dict[str, Kernel]:
-    """The kernels that are launched, by name.  LLVM compiles one while the next is emitted."""
+    """The kernels that are launched, by name, of a program whose arguments have so many bytes.
+
+    LLVM compiles one while the next is emitted.
+    """
     launched = {launch.kernel for flat in flats for launch in flat.launches()}
     chosen, workers = loader(), torch.get_num_threads()
+    machine = replace(chosen.machine, streams=read > chosen.machine.cache_bytes)
     found: list[tuple[KernelOp, NativeKernel, Future[bytes]]] = []
     with ThreadPoolExecutor(1, "lpu_mlir LLVM") as llvm:
         for op in module.ops:
             if isinstance(op, KernelOp) and op.sym_name.data in launched:
                 doing(f"kernel {len(found) + 1} of {len(launched)}")
                 shared = set[tuple[int, int]]().union(*(aliases(flat, op) for flat in flats))
-                native = emit(op, chosen.machine, shared, workers)
+                native = emit(op, machine, shared, workers)
                 found.append((op, native, llvm.submit(chosen.image, native.text)))
     kernels = [describe_kernel(op, native, image.result()) for op, native, image in found]
     return {kernel.name: kernel for kernel in kernels}

@@ -107,7 +107,8 @@ class Product:
         """Everything, by this plan; along the axis of its vectors there must be a whole one."""
         operands = (self.rhs, self.lhs) if plan.swapped else (self.lhs, self.rhs)
         arithmetic = Arithmetic(self.b, self.out.element)
-        what = Contraction(self.b, arithmetic, *operands, self.out, accumulate, plan)
+        streams = self.machine.streams
+        what = Contraction(self.b, arithmetic, *operands, self.out, accumulate, plan, streams)
         Emission(what, self.scratch).run()
 
 

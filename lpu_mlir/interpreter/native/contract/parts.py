@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.builtin import f16
 
 from lpu_mlir.interpreter.native.contract.arithmetic import Arithmetic
 from lpu_mlir.interpreter.native.contract.axes import Axis
 from lpu_mlir.interpreter.native.contract.blocks import Position
-from lpu_mlir.interpreter.native.contract.plan import Plan
+from lpu_mlir.interpreter.native.contract.plan import Plan, known
 from lpu_mlir.interpreter.native.llvm import I1, Builder, Int, Value, vector
 from lpu_mlir.interpreter.native.tile import View
+
+STREAMED = 1 << 14
+"""Elements of a matrix that is large enough to be streamed."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,21 @@ class Contraction:
     out: View
     accumulate: bool
     plan: Plan
+    streams: bool = False
+    """Whether what is read once passes the caches by."""
+
+    def read_once(self) -> str | None:
+        """The operand whose elements are each read once, if it is large, its rows are read along,
+        and it is to pass the caches by."""
+        plan = self.plan
+        rows = [level.axis for level in plan.levels if level.apart]
+        if not (self.streams and plan.dot and rows):
+            return None
+        operand = "lhs" if rows[0].lhs != 0 else "rhs"
+        axes = (*plan.summed, *(level.axis for level in plan.levels))
+        elements = prod(known(axis.size) for axis in axes if getattr(axis, operand) != 0)
+        along = getattr(plan.summed[-1], operand) == 1
+        return operand if along and elements >= STREAMED else None
 
     def moved(self, place: Place, axis: Axis, index: Int) -> Place:
         """The place further along an axis."""

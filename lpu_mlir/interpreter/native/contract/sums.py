@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from itertools import chain
 from math import prod
 
+from lpu_mlir.dialects.lpu import element_bytes
 from lpu_mlir.interpreter.native.contract.axes import Axis
+from lpu_mlir.interpreter.native.contract.cost import LINE_BYTES
 from lpu_mlir.interpreter.native.contract.parts import Contraction, Place, Row
 from lpu_mlir.interpreter.native.contract.plan import known
 from lpu_mlir.interpreter.native.llvm import Int, Value
@@ -19,6 +21,8 @@ STEPS = 8
 """Trips of a loop in its body, at most."""
 FETCHED = 14
 """Rows that the next block is fetched for ahead, at most."""
+STREAMED_BYTES = 1024
+"""How far ahead of where it is read a matrix is asked for: memory takes some hundred cycles."""
 LARGE = 1 << 17
 """Elements of an operand that a cache near the processor does not hold."""
 
@@ -77,6 +81,7 @@ class Summation:
             sets = self._sets(loop.carried)
             if not inner:
                 self._prefetch(there)
+                self._stream(there, unroll * width)
             for n in range(unroll):
                 sets = self._over(inner, what.moved(there, axis, n * width), sets)
             loop.carry(chain(*sets))
@@ -91,6 +96,20 @@ class Summation:
             return
         for offset in offsets:
             b.prefetch(b.address(place.lhs, b.add(offset, distance), what.lhs.element))
+
+    def _stream(self, place: Place, length: int) -> None:
+        """Ask for what so many elements of each row of a matrix are followed by, if every row is
+        read once, not to be kept in the caches."""
+        what, b = self.what, self.what.b
+        operand = what.read_once()
+        if operand is None:
+            return
+        view: View = getattr(what, operand)
+        size = element_bytes(view.element)
+        for offset in dict.fromkeys(getattr(row, operand) for row in self.rows):
+            for line in range(0, length, LINE_BYTES // size):
+                ahead = b.add(offset, line + STREAMED_BYTES // size)
+                b.prefetch(b.address(getattr(place, operand), ahead, view.element), once=True)
 
     def _ahead(self) -> int:
         """How far from a block's rows of the left operand the next ones are, if the operand is
