@@ -22,6 +22,8 @@ FMA_ROUNDS = 1 << 21
 STREAMS = 4
 """Places far apart at which a thread reads at once, each of which the prefetcher follows."""
 UNROLL = 2
+AHEAD = 1024
+"""Bytes from where memory is read to where it is asked for, not to be kept in the caches."""
 ACCUMULATORS = 12
 """Independent sums: the latency of a multiply-add, 4 cycles, times at least 2 of them a cycle."""
 
@@ -79,6 +81,8 @@ def program(lanes: int) -> str:
             for line in (
                 f"%j{k} = add i64 %i, {u}",
                 f"%g{k} = getelementptr {vector}, ptr %p{s}, i64 %j{k}",
+                f"%f{k} = getelementptr i8, ptr %g{k}, i64 {AHEAD}",
+                f"call void @llvm.prefetch.p0(ptr %f{k}, i32 0, i32 0, i32 1)",
                 f"%v{k} = load {vector}, ptr %g{k}, align {size}",
                 f"%a{k} = fadd {vector} %s{k}, %v{k}",
             )
@@ -114,8 +118,11 @@ def program(lanes: int) -> str:
         f"define void @{name}(ptr %p, i64 %n, ptr %q) {{\n{body}\n  " + "\n  ".join(end) + "\n}"
         for name, (body, end) in ends.items()
     ]
-    declared = f"declare {vector} @llvm.fma({vector}, {vector}, {vector})"
-    return "\n".join([*functions, declared, "!0 = !{i32 1}"])
+    declared = [
+        f"declare {vector} @llvm.fma({vector}, {vector}, {vector})",
+        "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
+    ]
+    return "\n".join([*functions, *declared, "!0 = !{i32 1}"])
 
 
 class Machine:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import pytest
 import torch
@@ -266,6 +267,28 @@ def test_matrix_vector(rows: int, element: Attribute):
     for accumulate in (False, True):
         check(Problem(x, contiguous(element, (0, 1), (rows, 300)), y, accumulate), 64)
         check(Problem(x, contiguous(element, (1, 0), (300, rows)), y, accumulate), 64)
+
+
+def streaming(emit: Emit) -> Emit:
+    def emitted(b: Builder, machine: Machine, *views: Any, **how: Any) -> None:
+        emit(b, replace(machine, streams=True), *views, **how)
+
+    return emitted
+
+
+@pytest.mark.parametrize("element", [f32, bf16])
+def test_matrices_that_are_read_once_are_streamed(element: Attribute):
+    rows, columns = 130, 300
+    x, y = contiguous(element, (1,), (columns,)), contiguous(f32, (0,), (rows,))
+    problem = Problem(x, contiguous(element, (0, 1), (rows, columns)), y)
+    check(problem, 64, emit=streaming(emit_contract))
+    machine = with_vectors(64)
+    once = "i32 0, i32 0, i32 1)"  # read, not to be kept, data
+    assert once in text(problem, replace(machine, streams=True))
+    assert once not in text(problem, machine)
+    # Rows that several columns meet are read again; small matrices may stay.
+    for other in (product(64, rows, columns, "nt", element), product(1, 4, 64, "nt", element)):
+        assert once not in text(other, replace(machine, streams=True))
 
 
 def test_dot_and_outer_product():

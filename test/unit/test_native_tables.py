@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,6 +81,21 @@ def test_the_offset_of_a_tensor_counts():
     x = whole[10:34].view(4, 6)
     run(STATIC, x, out)
     assert out[0] == whole.data_ptr() + 40
+
+
+@pytest.mark.parametrize(("cache_bytes", "streams"), [(191, True), (192, False)])
+def test_programs_stream_that_read_more_than_the_cache_holds(
+    cache_bytes: int, streams: bool, monkeypatch: pytest.MonkeyPatch
+):
+    machines: list[Machine] = []
+
+    def emit(kernel: KernelOp, machine: Machine, shared: Any, workers: int) -> NativeKernel:
+        machines.append(machine)
+        return dump(kernel, machine, shared, workers)
+
+    monkeypatch.setattr(loader(), "machine", replace(loader().machine, cache_bytes=cache_bytes))
+    describe_program(module(STATIC), emit)  # arguments of 96 bytes each
+    assert [machine.streams for machine in machines] == [streams]
 
 
 DYNAMIC = """

@@ -65,8 +65,13 @@ class Contraction:
         operand = "lhs" if rows[0].lhs != 0 else "rhs"
         axes = (*plan.summed, *(level.axis for level in plan.levels))
         elements = prod(known(axis.size) for axis in axes if getattr(axis, operand) != 0)
+        once = all(
+            plan.positions(level.axis) <= level.count
+            for level in plan.levels
+            if getattr(level.axis, operand) == 0
+        )
         along = getattr(plan.summed[-1], operand) == 1
-        return operand if along and elements >= STREAMED else None
+        return operand if once and along and elements >= STREAMED else None
 
     def moved(self, place: Place, axis: Axis, index: Int) -> Place:
         """The place further along an axis."""
