@@ -12,6 +12,7 @@ from kernel_harness import launch, launch_native, parse_kernel
 from torch import Tensor
 
 from lpu_mlir.interpreter.native.compile import host
+from lpu_mlir.interpreter.native.kernel import emit_kernel
 from lpu_mlir.interpreter.native.machine import Machine
 
 pytestmark = pytest.mark.sampled
@@ -78,6 +79,36 @@ def test_nothing_outside_of_a_tile_is_touched(machine: Machine, element: str, si
     y = at_page_end(torch.zeros(size, dtype=x.dtype))
     launch_native(parse_kernel(text), [x, y], machine)
     assert torch.equal(x, y)
+
+
+@WIDTHS
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("offset", [0, 1])
+def test_large_results_pass_the_caches_by(machine: Machine, element: str, offset: int):
+    size, dtype = 1000, ELEMENTS[element]
+    text = f"""
+    lpu_kernel.kernel @k(%x: memref<{size}x{element}, #m>, %y: memref<{size}x{element}, #m>,
+                         %z: memref<{size}x{element}, #m>) access [ro, wo, rw] cores 1 {{
+      lpu_kernel.phase cores(%c) {{
+        %t = lpu_kernel.load %x[0] [{size}] : memref<{size}x{element}, #m> -> !t<{size}x{element}>
+        lpu_kernel.store %t, %y[0] : !t<{size}x{element}>, memref<{size}x{element}, #m>
+        lpu_kernel.store %t, %z[0] : !t<{size}x{element}>, memref<{size}x{element}, #m>
+      }}
+    }}"""
+    small = replace(machine, cache_bytes=size * dtype.itemsize)
+    x, both = torch.arange(size).to(dtype), torch.zeros(2, size + 8, dtype=dtype)
+    kernel = parse_kernel(text)
+    launch_native(kernel, [x, both[0, offset:][:size], both[1, :size]], small)
+    expected = torch.zeros_like(both)
+    expected[0, offset:][:size], expected[1, :size] = x, x
+    assert torch.equal(both, expected)
+
+    def stores(cache_bytes: int) -> int:
+        chosen = replace(machine, cache_bytes=cache_bytes)
+        return emit_kernel(kernel, chosen, lambda a, b: a is b).text.count(", !nontemporal !0")
+
+    assert stores(size * dtype.itemsize) == 1
+    assert stores(size * dtype.itemsize + 1) == 0
 
 
 @WIDTHS

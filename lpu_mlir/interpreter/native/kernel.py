@@ -10,7 +10,8 @@ calls, and `fail` where it notes the first `check` that fails: its number in the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -23,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.hints import isa
 
+from lpu_mlir.dialects.lpu import element_bytes
 from lpu_mlir.dialects.lpu_kernel import (
     ApplyOp,
     ArgFoldOp,
@@ -102,6 +104,7 @@ def emit_kernel(kernel: KernelOp, machine: Machine, may_alias: MayAlias) -> Nati
         with b.loop(ARGUMENTS[2], ARGUMENTS[3]) as cores:
             frame.values[phase.core_id] = cores.index
             emit_block(frame, phase.cores.block)
+        b.fence()
         module.definitions[function] = b.function(function, ARGUMENTS, _attributes(machine))
         phases.append((function, kernel.cores))
         scratch = max(scratch, frame.scratch.bytes)
@@ -130,7 +133,10 @@ def _bind_arguments(f: Frame) -> None:
     slots = _Slots(f.b)
     for argument in f.kernel.args:
         if isa(argument.type, MemRefType[Attribute]):
-            f.memrefs[argument] = _memref(f.b, slots, argument.type)
+            view = _memref(f.b, slots, argument.type)
+            large = _bytes(view) >= f.machine.cache_bytes
+            passing = large and f.kernel.access_of(argument) == "wo"
+            f.memrefs[argument] = replace(view, passing=passing)
         else:
             f.values[argument] = slots.next(I64)
 
@@ -154,6 +160,11 @@ def _memref(b: Builder, slots: _Slots, type: MemRefType[Attribute]) -> View:
         slots.next(I64) if size == DYNAMIC_INDEX else size for size in type.get_shape()
     ]
     return View(base, type.element_type, tuple(sizes), _strides(b, slots, type, sizes))
+
+
+def _bytes(view: View) -> int:
+    """The bytes of the elements, as far as their number is known."""
+    return element_bytes(view.element) * prod(n if isinstance(n, int) else 1 for n in view.sizes)
 
 
 def _strides(

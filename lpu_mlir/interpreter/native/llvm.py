@@ -323,6 +323,28 @@ class Builder:
         stored = self.to_memory(value, element)
         self.emit(f"store {stored}, {address}, align {element_bytes(element)}")
 
+    def store_past_caches(self, value: Value, address: Value, element: Attribute) -> None:
+        """A store that does not read what it replaces, where the address is aligned to the whole
+        vector; other threads see it after a `fence`."""
+        stored, name = self.to_memory(value, element), self.fresh("store")
+        size = element_bytes(element) * lanes_of(stored.type)
+        self.module.declarations["!nontemporal"] = "!0 = !{i32 1}"
+        low = self.op(I64, f"and i64 {self.op(I64, f'ptrtoint {address} to i64').text}, {size - 1}")
+        aligned = self.op(I1, f"icmp eq {low}, 0")
+        self.emit(f"br {aligned}, label %{name}.past, label %{name}.plain")
+        self.start_block(f"{name}.past")
+        self.emit(f"store {stored}, {address}, align {size}, !nontemporal !0")
+        self.emit(f"br label %{name}.end")
+        self.start_block(f"{name}.plain")
+        self.emit(f"store {stored}, {address}, align {element_bytes(element)}")
+        self.emit(f"br label %{name}.end")
+        self.start_block(f"{name}.end")
+
+    def fence(self) -> None:
+        """What has been written past the caches comes before what follows; free if nothing has."""
+        if "!nontemporal" in self.module.declarations:
+            self.emit("fence seq_cst")
+
     def prefetch(self, address: Value, *, once: bool = False) -> None:
         """Bring memory that will be read soon nearer, in the caches only until then if it is read
         `once`; the address may lie outside of everything."""

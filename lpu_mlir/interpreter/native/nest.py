@@ -235,6 +235,9 @@ class Nest:
             b.store(b.extract(value, 0), self._address(leaf), element)
             return
         stride = self._vector_stride(leaf)
+        if stride == 1 and leaf.view.passing and self.mask is None:
+            b.store_past_caches(value, self._address(leaf), element)
+            return
         if stride == 1:
             store_vector(b, value, self._address(leaf), element, self.mask)
             return

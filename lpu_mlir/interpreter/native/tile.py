@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Attribute
 
@@ -15,13 +15,15 @@ class View:
     """Elements in memory: element [i, j, ...] is at `base` + i * strides[0] + j * strides[1] + ...
 
     Sizes and strides are counted in elements.  A stride may be 0 (broadcast) or anything else that
-    the memory allows; nothing is aligned beyond the element's own size.
+    the memory allows; nothing is aligned beyond the element's own size.  `passing` is memory so
+    large that what is written to it passes the caches by.
     """
 
     base: Value
     element: Attribute
     sizes: tuple[Int, ...]
     strides: tuple[Int, ...]
+    passing: bool = False
 
     @property
     def rank(self) -> int:
@@ -36,4 +38,4 @@ class View:
 
     def moved(self, b: Builder, position: Sequence[Int], sizes: Sequence[Int]) -> View:
         """The part that starts at a position."""
-        return View(self.at(b, position), self.element, tuple(sizes), self.strides)
+        return replace(self, base=self.at(b, position), sizes=tuple(sizes))
