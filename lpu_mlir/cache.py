@@ -94,10 +94,23 @@ class DiskCache:
 
     def get(self, kind: str, key: str) -> bytes | None:
         """The content of an entry; None if there is none, or none that can be trusted."""
-        found = self._read(kind, key) if self.enabled and self._is_private() else None
-        with self._lock:
-            (self.misses if found is None else self.hits)[kind] += 1
+        found = self.find(kind, key)
+        if found is None:
+            self.missed(kind)
         return found
+
+    def find(self, kind: str, key: str) -> bytes | None:
+        """`get`, where what is not there will be `missed` later."""
+        found = self._read(kind, key) if self.enabled and self._is_private() else None
+        if found is not None:
+            with self._lock:
+                self.hits[kind] += 1
+        return found
+
+    def missed(self, kind: str) -> None:
+        """Something had to be made anew."""
+        with self._lock:
+            self.misses[kind] += 1
 
     def put(self, kind: str, key: str, content: bytes) -> bool:
         """Keeps an entry; whether that succeeded."""

@@ -25,8 +25,8 @@ _OPEN: ContextVar[Report | None] = ContextVar("open report", default=None)
 HOST = logger("host")
 
 NO_GRAPH = """no graph was compiled or run in this thread: Dynamo left it all to eager PyTorch.
-It does so with nn.LSTM, and with a frame that it has given up on: torch._dynamo.reset() lets it try
-again; TORCH_LOGS=graph_breaks says why"""
+It does so with nn.LSTM, unless torch._dynamo.config.allow_rnn is set, and with a frame that it has
+given up on: torch._dynamo.reset() lets it try again; TORCH_LOGS=graph_breaks says why"""
 
 MOST_KERNELS = 16
 """How many rows the table of kernels has when a report is printed."""

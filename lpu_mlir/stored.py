@@ -134,7 +134,7 @@ class StoredGraph(OutputCode):
         """
         start = perf_counter()
         assert self.key is not None
-        data = disk_cache().get(KIND, self.key)
+        data = disk_cache().find(KIND, self.key)
         if data is None:
             LOG.info("a graph is compiled anew: its program %s is gone", self.key)
             raise LookupError(self.key)
@@ -186,6 +186,7 @@ def compile_stored(
     options: Options, gm: fx.GraphModule, example_inputs: Sequence[Any]
 ) -> StoredGraph:
     """Compiles a graph that is not in the cache."""
+    disk_cache().missed(KIND)
     record = begin_graph()
     compile_fx = resolve_name("lpu_mlir.compile:compile_fx")
     executable = compile_fx(gm, example_inputs, options, record=record)

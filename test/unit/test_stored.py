@@ -403,6 +403,7 @@ def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
 def assert_loaded(first: dict[str, Any], second: dict[str, Any]) -> None:
     """The second process did what the first did, and compiled nothing."""
     assert first["compiler"]
+    assert first["misses"]["program"] >= sum(map(len, first["graphs"]))
     assert not any(graph[0] for graphs in first["graphs"] for graph in graphs)
     assert first["torch"].get("autograd_cache_bypass", 0) == 0
     assert all(graph[0] for graphs in second["graphs"] for graph in graphs)
