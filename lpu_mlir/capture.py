@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, TypeAlias, TypeVar, cast
@@ -17,6 +16,7 @@ from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompil
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.output_code import OutputCode
 
+from lpu_mlir.collection import COLLECTION
 from lpu_mlir.frontend.decompositions import Decompositions
 from lpu_mlir.frontend.frozen import mark_frozen, refuse_training
 from lpu_mlir.frontend.inputs import check_inputs
@@ -125,7 +125,7 @@ def _through_autograd(
     )
     count = sum(node.op.startswith("call") for node in gm.graph.nodes)
     _make_room(count)
-    with collection_paused(), progress(f"compiling {count:,} operators"):
+    with COLLECTION.paused(), progress(f"compiling {count:,} operators"):
         doing("PyTorch traces them")
         compiled = make(gm, example_inputs)
     _forget_module(compiled)
@@ -160,19 +160,6 @@ def _compile_plain(compiler: Compiler, gm: fx.GraphModule, example_inputs: Seque
 
     setattr(run, "_boxed_call", True)
     return run
-
-
-@contextmanager
-def collection_paused() -> Generator[None]:
-    """No garbage collection meanwhile: among the objects of PyTorch's tracing it takes most of a
-    second, more than all stages for thirty layers, and compiling leaves little garbage behind."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def compile_function(

@@ -15,7 +15,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from xdsl.dialects.builtin import ModuleOp
 
-from lpu_mlir.capture import collection_paused
+from lpu_mlir.collection import COLLECTION
 from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
 from lpu_mlir.frontend.importer import import_graph
@@ -74,7 +74,7 @@ def compile_fx(
     importing = partial(import_graph, gm, fallback=options.fallback, handlers=handlers)
     # AOTAutograd may call with fake tensors switched on: constants made now would be fake.
     title = f"compiling {len(gm.graph.nodes):,} operators"
-    with unset_fake_temporarily(), collection_paused(), progress(title):
+    with unset_fake_temporarily(), COLLECTION.paused(), progress(title):
         doing("import")
         start = perf_counter()
         graph = importing()

@@ -108,7 +108,8 @@ class GraphBuilder:
     """Appends operations to a block, for one FX node after the other.
 
     `location`, `shape` and `dtype` describe the node that is being translated: where it comes from
-    and its first tensor; `result_dtypes` has all its tensors.  All methods return the new value, or
+    and its first tensor; `result_dtypes` has all its tensors, and `original` is the name of the
+    operator that it is part of.  All methods return the new value, or
     the operand where nothing is to do.
     """
 
@@ -116,6 +117,7 @@ class GraphBuilder:
         self.block = block
         self.ranges = ranges
         self.location: LocationAttr = UnknownLoc()
+        self.original = ""
         self.shape: tuple[Expr, ...] = ()
         self.dtype: torch.dtype = torch.float32
         self.result_dtypes: tuple[torch.dtype, ...] = ()
@@ -320,9 +322,15 @@ class GraphBuilder:
 
     # --- by index ---------------------------------------------------------------------------
     def gather(
-        self, value: SSAValue, indices: Sequence[SSAValue], dims: Sequence[int], at: int
+        self,
+        value: SSAValue,
+        indices: Sequence[SSAValue],
+        dims: Sequence[int],
+        at: int,
+        *,
+        error: str | None = None,
     ) -> SSAValue:
-        return self.emit(GatherOp(value, indices, dims, at))
+        return self.emit(GatherOp(value, indices, dims, at, error))
 
     def scatter(
         self,
@@ -332,8 +340,10 @@ class GraphBuilder:
         indices: Sequence[SSAValue],
         dims: Sequence[int],
         at: int,
+        *,
+        error: str | None = None,
     ) -> SSAValue:
-        return self.emit(ScatterOp(kind, value, updates, indices, dims, at))
+        return self.emit(ScatterOp(kind, value, updates, indices, dims, at, error))
 
     def from_end(self, index: SSAValue, extent: Extent) -> SSAValue:
         """i64 indices with the negative ones counted from the end of a dim."""

@@ -31,6 +31,9 @@ KEPT: Sequence[Any] = (
     # Products that accumulate in f32, instead of sums of rounded products.
     aten.dot.default,
     aten.mv.default,
+    # Negative positions are errors.
+    aten.index_add.default,
+    aten.index_copy.default,
     # Windows that overlap are views here.
     aten.im2col.default,
     # Views as they are: there are thousands, and to trace other views in their place takes time.

@@ -259,6 +259,7 @@ class _Importer:
     def _call(self, node: fx.Node) -> None:
         special = _SPECIAL.get(node.target)
         self.b.location = locate(node)
+        self.b.original = str(node.meta.get("original_aten", node.target))
         if special is not None:
             special(self, node)
             return

@@ -1,7 +1,7 @@
 """ATen operators that address elements by tensors of positions.
 
-gather and scatter raise IndexError for a position outside [0, extent).  Where eager counts negative
-positions from the end, they are normalised here.
+For a position outside [0, extent) gather and scatter raise IndexError, or what eager does instead.
+Where eager counts negative positions from the end, they are normalised here.
 """
 
 from __future__ import annotations
@@ -28,6 +28,21 @@ from lpu_mlir.frontend.errors import NotNative
 aten = torch.ops.aten
 Handler: TypeAlias = Callable[..., Tensors]
 MASKS = (torch.bool, torch.uint8)
+RAISES_OTHERS = (
+    "aten.gather.default",
+    "aten.index_add.default",
+    "aten.scatter.src",
+    "aten.scatter.value",
+    "aten.scatter_add.default",
+)
+"""Operators of eager that raise RuntimeError instead of IndexError."""
+FILLS = ("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
+"""Operators that count negative positions from the end, where index_copy does not."""
+
+
+def _error(b: GraphBuilder) -> str | None:
+    """What eager raises for a position out of range, if that is not IndexError."""
+    return "RuntimeError" if b.original in RAISES_OTHERS else None
 
 
 # --- one dim ------------------------------------------------------------------------------------
@@ -43,7 +58,49 @@ def index_select(b: GraphBuilder, x: SSAValue, dim: int, index: SSAValue) -> SSA
         flat = b.gather(b.reshape(x, [1]), [b.reshape(positions, [1])], [0], 0)
         return b.reshape(flat, b.shape)
     dim %= rank(x)
-    return b.reshape(b.gather(x, [positions], [dim], dim), b.shape)
+    found = b.gather(x, [positions], [dim], dim, error="RuntimeError" if dim else None)
+    return b.reshape(found, b.shape)
+
+
+def index_add(
+    b: GraphBuilder,
+    x: SSAValue,
+    dim: int,
+    index: SSAValue,
+    source: SSAValue,
+    *,
+    alpha: float = 1,
+) -> SSAValue:
+    if b.dtype == torch.bool:
+        raise NotNative("accumulating booleans")
+    source = b.convert(source, b.dtype)
+    if alpha != 1:
+        source = b.pointwise("mul", source, b.number(alpha, b.dtype))
+    return _at_positions(b, "add", x, dim, index, source)
+
+
+def index_copy(
+    b: GraphBuilder, x: SSAValue, dim: int, index: SSAValue, source: SSAValue
+) -> SSAValue:
+    if b.original in FILLS:
+        index = b.from_end(index, shape_of(x)[dim] if rank(x) else 1)
+    return _at_positions(b, "replace", x, dim, index, b.convert(source, b.dtype))
+
+
+def _at_positions(
+    b: GraphBuilder,
+    kind: str,
+    x: SSAValue,
+    dim: int,
+    index: SSAValue,
+    source: SSAValue,
+) -> SSAValue:
+    """x with the slices of a source at positions of one dim."""
+    x, index = _at_least_1d(b, x), _at_least_1d(b, b.convert(index, torch.int64))
+    dim %= rank(x)
+    window = [*shape_of(x)[:dim], *shape_of(index), *shape_of(x)[dim + 1 :]]
+    updates = b.reshape(source, window)
+    return b.reshape(b.scatter(kind, x, updates, [index], [dim], dim, error=_error(b)), b.shape)
 
 
 # --- advanced indexing --------------------------------------------------------------------------
@@ -135,7 +192,8 @@ def gather(
     if rank(index) != rank(x):  # eager allows it of an empty index
         return b.full(0, b.dtype, b.shape)
     axes = list(range(rank(x)))
-    return b.reshape(b.gather(x, _grid(b, index, dim % rank(x)), axes, 0), b.shape)
+    found = b.gather(x, _grid(b, index, dim % rank(x)), axes, 0, error=_error(b))
+    return b.reshape(found, b.shape)
 
 
 def scatter(kind: str) -> Handler:
@@ -158,7 +216,7 @@ def scatter(kind: str) -> Handler:
             updates = b.broadcast(b.number(source, b.dtype), shape)
         axes = list(range(rank(x)))
         grid = _grid(b, index, dim % rank(x))
-        return b.reshape(b.scatter(kind, x, updates, grid, axes, 0), b.shape)
+        return b.reshape(b.scatter(kind, x, updates, grid, axes, 0, error=_error(b)), b.shape)
 
     return handler
 
@@ -196,6 +254,8 @@ def select_scatter(
 HANDLERS: Mapping[Any, Handler] = {
     aten.embedding.default: embedding,
     aten.index_select.default: index_select,
+    aten.index_add.default: index_add,
+    aten.index_copy.default: index_copy,
     aten.index.Tensor: index,
     aten.index_put.default: index_put,
     aten._unsafe_index.Tensor: index,

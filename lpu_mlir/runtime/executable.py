@@ -62,10 +62,13 @@ class Executable:
         signature = self.signature
         symbols = signature.bind(given)
         bound = self._bound.get(tuple(symbols.values()))
-        arguments = signature.tensors(given, bound.arguments)
+        tensors = signature.tensors(given, bound.arguments)
+        arguments = bound.arguments.accept(tensors)
         listener = self.listener()
         stats = None if listener is None else RunStats()
         results = self._run(arguments, bound, symbols, stats)
+        if arguments is not tensors:
+            signature.write_back(tensors, arguments)
         if listener is not None and stats is not None:
             listener(stats)
         originals = self._originals(given, arguments) if signature.returns_inputs else arguments

@@ -64,6 +64,8 @@ class Signature:
     """How symbols are read off the inputs; what is left, host calls bind."""
     described: tuple[Described, ...]
     """The outputs."""
+    written: tuple[int, ...] = ()
+    """Arguments that the program writes."""
 
     def __post_init__(self) -> None:
         self.outputs = [output.maker() for output in self.described]
@@ -80,14 +82,18 @@ class Signature:
         return {name: read(inputs) for name, read in self._symbols}
 
     def tensors(self, inputs: Sequence[Any], layouts: ArgumentLayouts) -> list[Tensor]:
-        """The function's arguments, laid out as given, from the graph's inputs.
-
-        ValueError for one that is laid out otherwise.
-        """
+        """The function's arguments, as long as their layouts say, from the graph's inputs."""
         tensors = [*(read(inputs) for read in self._readers), *self.constants]
         for position in self._longer:
             tensors[position] = tensors[position][: layouts[position].sizes[0]]
-        return layouts.accept(tensors)
+        return tensors
+
+    def write_back(self, tensors: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
+        """What the program wrote to copies of lazy tensors, to the tensors themselves."""
+        with torch.no_grad():
+            for position in self.written:
+                if arguments[position] is not tensors[position]:
+                    tensors[position].copy_(arguments[position])
 
 
 def _reader(given: Input, position: int) -> tuple[int, Callable[[Sequence[Any]], Tensor]] | None:

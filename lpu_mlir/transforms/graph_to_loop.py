@@ -294,7 +294,7 @@ def _indexed(
             numbers.compare("lt", index, body.scalars.index(shape[dim])),
         )
         message = f"index out of range for dimension {dim} with size {shape[dim]}"
-        body.check(inside, "IndexError", message)
+        body.check(inside, op.error.data if op.error else "IndexError", message)
     where = [
         Expr.name(indirect_name(dims.index(axis))) if axis in dims else next(kept)
         for axis in range(len(shape))

@@ -201,3 +201,56 @@ def test_products_of_different_dtypes_are_refused_as_in_eager(other: torch.dtype
         torch._dynamo.reset()
         with pytest.raises(RuntimeError, match=r"dtype|same"):
             torch.compile(function, backend="lpu_mlir")(x, y)
+
+
+# --- positions out of range -----------------------------------------------------------------------
+
+ADDRESSING = {
+    "gather": lambda x, i: x.gather(0, i[None]),
+    "scatter": lambda x, i: x.scatter(0, i[None], 1.0),
+    "scatter from a tensor": lambda x, i: x.scatter(0, i[None], x),
+    "scatter_add": lambda x, i: x.scatter_add(0, i[None], x),
+    "index_select of rows": lambda x, i: x.index_select(0, i),
+    "index_select of columns": lambda x, i: x.index_select(1, i),
+    "index_add": lambda x, i: x.index_add(0, i, x[:1]),
+    "index_copy": lambda x, i: x.index_copy(0, i, x[:1]),
+    "index_fill": lambda x, i: x.index_fill(0, i, 1.0),
+    "indexing": lambda x, i: x[:, i],
+    "index_put": lambda x, i: x.index_put((i,), torch.tensor(1.0)),
+    "embedding": lambda x, i: torch.nn.functional.embedding(i, x),
+    "nll_loss": lambda x, i: torch.nn.functional.nll_loss(x[:1], i),
+}
+
+
+@pytest.mark.parametrize("position", [0, -1, 7, -7])
+@pytest.mark.parametrize("name", ADDRESSING)
+def test_positions_out_of_range_raise_what_eager_does(name: str, position: int):
+    function, x, index = ADDRESSING[name], torch.randn(3, 4), torch.tensor([position])
+    torch._dynamo.reset()
+    options = {"fallback": "error"}
+    compiled = torch.compile(function, backend="lpu_mlir", dynamic=False, options=options)
+    try:
+        expected = function(x, index)
+    except (IndexError, RuntimeError) as error:
+        with pytest.raises(type(error), match="index out of range for dimension"):
+            compiled(x, index)
+    else:
+        assert torch.equal(compiled(x, index), expected)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.index_fill(1, torch.tensor([-1, 0]), 2.0),
+        lambda x: x[0, 0].index_fill(0, torch.tensor([-1]), 2.0),
+        lambda x: x.index_add(1, torch.tensor([0, 2, 0]), x[:, :3], alpha=2),
+        lambda x: x.bfloat16().index_add(0, torch.tensor([1, 1]), x[:2].bfloat16(), alpha=3),
+        lambda x: x[0, 0].index_add(0, torch.tensor(0), x[0, 0]),
+        lambda x: x.index_copy(0, torch.tensor([2, 0]), x[:2]),
+        lambda x: x[0, 0].index_copy(0, torch.tensor([0]), x[1, 1]),
+    ],
+)
+def test_slices_at_positions(function):
+    x = torch.randn(3, 4)
+    compiled = torch.compile(function, backend="lpu_mlir", options={"fallback": "error"})
+    torch.testing.assert_close(compiled(x), function(x))

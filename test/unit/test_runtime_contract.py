@@ -1,6 +1,9 @@
 """What callers of a compiled function rely on: values, identity, writes, lifetime, failures."""
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -561,3 +564,46 @@ def test_the_captured_graph_is_not_kept():
     assert [graph() for graph in captured] == [None]
     run(torch.ones(2, 3)).sum().backward()
     assert len(captured) == 1
+
+
+LAZY = {
+    "conjugated": lambda x: torch.complex(x, x + 1).conj(),
+    "negated": torch._neg_view,
+    "imaginary part of a conjugate": lambda x: torch.complex(x, x + 1).conj().imag,
+}
+
+
+@pytest.mark.parametrize("name", LAZY)
+def test_lazy_arguments_are_written(name: str):
+    def function(x):
+        x.mul_(2)
+        return x[1:], x + 1
+
+    run, backend = compiled(function)
+    for _ in range(2):
+        given, again = LAZY[name](torch.arange(4.0)), LAZY[name](torch.arange(4.0))
+        (view, more), (expected_view, expected) = run(given), function(again)
+        assert torch.equal(given, again)
+        assert torch.equal(more, expected)
+        assert torch.equal(view, expected_view)
+        assert storage(view) == storage(given)
+        assert (given.is_conj(), given.is_neg()) == (again.is_conj(), again.is_neg())
+    assert backend.calls == 1
+
+
+AT_EXIT = """
+import atexit
+import torch
+
+run = torch.compile(lambda x: torch.tanh(x) * 3, backend="lpu_mlir", dynamic=False)
+run(torch.ones(3))
+atexit.register(lambda: print(run(torch.zeros(5, 7)).shape))
+"""
+
+
+def test_compiling_while_the_interpreter_ends():
+    environment = {**os.environ, "LPU_MLIR_CACHE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EXIT], env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, "torch.Size([5, 7])\n"), done.stderr

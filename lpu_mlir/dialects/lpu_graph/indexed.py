@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -37,12 +38,14 @@ class IndexedOp(GraphOp):
     """Shared by gather and scatter: index tensors of one shape address the axes `dims`.
 
     The addressed window has the axes of the indexed tensor that are not in `dims`, with the axes of
-    the index tensors inserted at position `at`.  An index out of [0, extent) is an IndexError.
+    the index tensors inserted at position `at`.  An index out of [0, extent) is an
+    `error`: IndexError, if there is none.
     """
 
     indices = var_operand_def(TensorType)
     dims = prop_def(IntsAttr)
     at = prop_def(IntegerAttr[I64])
+    error = opt_prop_def(StringAttr)
 
     def window(self, indexed: Attribute) -> list[Expr]:
         """Extents of what the indices address in a tensor of type `indexed`."""
@@ -76,16 +79,27 @@ class GatherOp(IndexedOp):
     output = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = (
-        "$input `[` $indices `]` `dims` $dims `at` $at attr-dict "
+        "$input `[` $indices `]` `dims` $dims `at` $at (`error` $error^)? attr-dict "
         "`:` type($input) `[` type($indices) `]` `->` type($output)"
     )
 
-    def __init__(self, input: SSAValue, indices: Sequence[SSAValue], dims: Sequence[int], at: int):
+    def __init__(
+        self,
+        input: SSAValue,
+        indices: Sequence[SSAValue],
+        dims: Sequence[int],
+        at: int,
+        error: str | None = None,
+    ):
         kept = [e for axis, e in enumerate(extents(input.type)) if axis not in dims]
         shape = [*kept[:at], *extents(indices[0].type), *kept[at:]]
         super().__init__(
             operands=[input, indices],
-            properties={"dims": IntsAttr.of(dims), "at": IntegerAttr(at, i64)},
+            properties={
+                "dims": IntsAttr.of(dims),
+                "at": IntegerAttr(at, i64),
+                "error": None if error is None else StringAttr(error),
+            },
             result_types=[tensor_type(element_type(input.type), shape)],
         )
 
@@ -110,7 +124,8 @@ class ScatterOp(IndexedOp):
     output = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = (
-        "$kind $updates `,` $input `[` $indices `]` `dims` $dims `at` $at attr-dict "
+        "$kind $updates `,` $input `[` $indices `]` `dims` $dims `at` $at (`error` $error^)? "
+        "attr-dict "
         "`:` type($updates) `,` type($input) `[` type($indices) `]` `->` type($output)"
     )
 
@@ -122,6 +137,7 @@ class ScatterOp(IndexedOp):
         indices: Sequence[SSAValue],
         dims: Sequence[int],
         at: int,
+        error: str | None = None,
     ):
         super().__init__(
             operands=[updates, input, indices],
@@ -129,6 +145,7 @@ class ScatterOp(IndexedOp):
                 "kind": StringAttr(kind),
                 "dims": IntsAttr.of(dims),
                 "at": IntegerAttr(at, i64),
+                "error": None if error is None else StringAttr(error),
             },
             result_types=[input.type],
         )

@@ -14,7 +14,7 @@ from xdsl.utils.hints import isa
 
 from lpu_mlir.dialects import lpu
 from lpu_mlir.dialects.lpu_kernel import KernelOp
-from lpu_mlir.interpreter.native.compile import loader
+from lpu_mlir.interpreter.native.compile import Loader, loader
 from lpu_mlir.interpreter.native.kernel import NativeKernel
 from lpu_mlir.progress import doing
 from lpu_mlir.runtime import host_program
@@ -101,9 +101,19 @@ def compile_kernels(
                 doing(f"kernel {len(found) + 1} of {len(launched)}")
                 shared = set[tuple[int, int]]().union(*(aliases(flat, op) for flat in flats))
                 native = emit(op, machine, shared, workers)
-                found.append((op, native, llvm.submit(chosen.image, native.text)))
+                found.append((op, native, submitted(llvm, chosen, native.text)))
     kernels = [describe_kernel(op, native, image.result()) for op, native, image in found]
     return {kernel.name: kernel for kernel in kernels}
+
+
+def submitted(llvm: ThreadPoolExecutor, loader: Loader, text: str) -> Future[bytes]:
+    """The object file for a module of LLVM text, made in another thread if there can be one."""
+    try:
+        return llvm.submit(loader.image, text)
+    except RuntimeError:  # the interpreter ends
+        made = Future[bytes]()
+        made.set_result(loader.image(text))
+        return made
 
 
 def describe_function(flat: FlatProgram, kernels: Mapping[str, Kernel]) -> HostFunction:

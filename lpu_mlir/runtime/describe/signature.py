@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from lpu_mlir.dialects.expr import Expr, contiguous_strides
 from lpu_mlir.dialects.lpu import ExprAttr, ShapeAttr, element_type, extents, symbols
+from lpu_mlir.dialects.lpu_graph import WriteBackOp
 from lpu_mlir.frontend.importer import ImportedGraph
 from lpu_mlir.frontend.interface import ExtentInput, Input, TensorInput
 from lpu_mlir.frontend.outputs import OUTPUTS, STRIDES
@@ -44,7 +46,14 @@ def describe_signature(graph: ImportedGraph) -> Signature:
         _layouts(types.outputs.data, function.res_attrs),
         tuple(_bindings(graph.inputs, arguments, wanted)),
         tuple(map(_output, _dictionaries(function.attributes[OUTPUTS]))),
+        _written(function),
     )
+
+
+def _written(function: FuncOp) -> tuple[int, ...]:
+    """The arguments that a function writes."""
+    targets = {op.target for op in function.body.block.ops if isinstance(op, WriteBackOp)}
+    return tuple(n for n, argument in enumerate(function.args) if argument in targets)
 
 
 def _bindings(
