@@ -44,7 +44,9 @@ class KernelLowering:
     def run(self) -> list[lpu_kernel.KernelOp]:
         kernels: list[lpu_kernel.KernelOp] = []
         for op in list(self.function.body.block.ops):
-            if isinstance(op, NestOp):
+            if isinstance(op, NestOp) and any(extent == 0 for _, extent in op.dims.data):
+                Rewriter.erase_op(op)  # it does nothing
+            elif isinstance(op, NestOp):
                 name = f"{self.function.sym_name.data}_{len(kernels)}"
                 kernels.append(self.lower(op, name))
         return kernels
