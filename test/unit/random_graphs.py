@@ -361,7 +361,8 @@ def composite(p: Pool) -> Drawn:
     a = p.tensor(x)
     y = p.pick(lambda t: t.dtype == a.dtype and t.dim() == a.dim() and t.shape[-1] == a.shape[-1])
     keys = p.of(y, y, f"{y}.repeat_interleave(40, -2)", f"{y}.mT.contiguous().mT")
-    # Small ones: eager's exponentials of numbers far below 0 are 0 before ours are.
+    # Small ones: eager's exponentials of numbers far below 0 are 0 before ours are, and those of
+    # large ones lose the digits that the sums have before the point.
     scores = f"({x} @ {keys}.mT * 0.05)"
     below = f"torch.arange({keys}.shape[-2]) <= torch.arange({x}.shape[-2])[:, None] + {p.of(0, 1)}"
     score = p.of(
@@ -380,8 +381,8 @@ def composite(p: Pool) -> Drawn:
     first, second = (f"{x}.tensor_split(2, -1)[{i}]" for i in (0, 1))
     attention = (
         f"{weights} @ {keys}",
-        f"F.scaled_dot_product_attention({x}, {keys}, {keys}, {below})",
-        f"F.scaled_dot_product_attention({x}, {y}, {y}, is_causal=True)",
+        f"F.scaled_dot_product_attention({x} * 0.05, {keys}, {keys}, {below})",
+        f"F.scaled_dot_product_attention({x} * 0.05, {y}, {y}, is_causal=True)",
     )
     # In half precision eager rounds each step of these, most of which are large.
     others = (
