@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -11,7 +10,6 @@ from typing import Any, TypeAlias, TypeVar, cast
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.utils import counters
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.output_code import OutputCode
@@ -36,9 +34,6 @@ Compiler: TypeAlias = Callable[[fx.GraphModule, Sequence[Any]], Boxed]
 
 CachedCompiler: TypeAlias = Callable[[fx.GraphModule, Sequence[Any]], OutputCode]
 """The same for a graph that AOTAutogradCache can keep."""
-
-LARGE = 1000
-"""Graphs of so many operators are worth a search for garbage, which takes half a second."""
 
 Made = TypeVar("Made")
 
@@ -124,20 +119,13 @@ def _through_autograd(
         keep_inference_input_mutations=True,
     )
     count = sum(node.op.startswith("call") for node in gm.graph.nodes)
-    _make_room(count)
+    release_memory()
     with COLLECTION.paused(), progress(f"compiling {count:,} operators"):
         doing("PyTorch traces them")
         compiled = make(gm, example_inputs)
     _forget_module(compiled)
     release_memory()
     return compiled
-
-
-def _make_room(operators: int) -> None:
-    """Frees what nobody uses before a graph of so many operators is compiled."""
-    if operators > LARGE and counters["stats"]["unique_graphs"]:
-        gc.collect()  # the graph before this one, which refers to itself
-    release_memory()
 
 
 def _forget_module(compiled: Callable[..., Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any, cast
 
 import torch
 from torch import fx
+from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from xdsl.dialects.builtin import ModuleOp
 
@@ -36,6 +38,9 @@ from lpu_mlir.runtime.program import Program
 from lpu_mlir.runtime.stats import Runnable
 
 LOG = logger("graph")
+
+LARGE = 1000
+"""Graphs of so many nodes are worth a search for garbage, which takes half a second."""
 
 
 def interpreter_params(options: Options) -> InterpreterParams:
@@ -71,6 +76,7 @@ def compile_fx(
     options = options or Options()
     target = get_target(options.target)
     record = record or begin_graph()
+    _make_room(len(gm.graph.nodes))
     importing = partial(import_graph, gm, fallback=options.fallback, handlers=handlers)
     # AOTAutograd may call with fake tensors switched on: constants made now would be fake.
     title = f"compiling {len(gm.graph.nodes):,} operators"
@@ -97,6 +103,12 @@ def compile_fx(
         record.prepared(perf_counter() - start)
         LOG.info("%s, %s", record, options)
         return Executable(signature, program, record.listener)
+
+
+def _make_room(nodes: int) -> None:
+    """Before a large graph is compiled, frees the one before it, which refers to itself."""
+    if nodes > LARGE and counters["stats"]["unique_graphs"]:
+        gc.collect()
 
 
 def count_operators(gm: fx.GraphModule, module: ModuleOp) -> tuple[int, list[Fallback]]:

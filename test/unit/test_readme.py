@@ -90,9 +90,12 @@ def test_modes():
     assert ", ".join(f"`{mode}`" for mode in MODES) in OPTIONS
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"\]\(([^:)]+)\)", README))))
-def test_links_lead_somewhere(path: str):
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^:)]+)\)", README))))
+def test_links_lead_somewhere(link: str):
+    path, _, heading = link.partition("#")
     assert (ROOT / path).exists()
+    headings = re.findall(r"^#+ (.*)$", README, re.MULTILINE)
+    assert not heading or heading in [h.lower().replace(" ", "-") for h in headings]
 
 
 @pytest.mark.parametrize("script", sorted(set(re.findall(r"scripts/[\w-]+", README))))
