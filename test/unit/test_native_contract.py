@@ -269,6 +269,19 @@ def test_matrix_vector(rows: int, element: Attribute):
         check(Problem(x, contiguous(element, (1, 0), (300, rows)), y, accumulate), 64)
 
 
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+@pytest.mark.parametrize("columns", [31, 32, 33, 47, 64, 79, 95, 130, 577])
+def test_pairs_of_bf16(columns: int, vector_bytes: int):
+    """Elements that are read again for the last, partly filled vector count once."""
+    x, y = contiguous(bf16, (1,), (columns,)), contiguous(f32, (0,), (18,))
+    problem = Problem(x, contiguous(bf16, (0, 1), (18, columns)), y, accumulate=True)
+    check(problem, vector_bytes)
+    check(product(3, 5, columns, "nt", bf16), vector_bytes)
+    words = f"load <{vector_bytes // 4} x i32>"
+    paired = columns >= vector_bytes // 2
+    assert (words in text(problem, with_vectors(vector_bytes))) == paired
+
+
 def streaming(emit: Emit) -> Emit:
     def emitted(b: Builder, machine: Machine, *views: Any, **how: Any) -> None:
         emit(b, replace(machine, streams=True), *views, **how)

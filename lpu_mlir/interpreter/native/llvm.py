@@ -313,10 +313,12 @@ class Builder:
         kind, index = memory_type(element), self.value(offset)
         return self.op(PTR, f"getelementptr inbounds {kind}, ptr {base.text}, {index}")
 
-    def load(self, address: Value, element: Attribute, lanes: int = 1) -> Value:
-        """Consecutive elements, unaligned but for the element's own size."""
+    def load(
+        self, address: Value, element: Attribute, lanes: int = 1, *, aligned: int = 0
+    ) -> Value:
+        """Consecutive elements, aligned to so many bytes, or to the element's own size."""
         kind = vector(memory_type(element), lanes)
-        loaded = self.op(kind, f"load {kind}, {address}, align {element_bytes(element)}")
+        loaded = self.op(kind, f"load {kind}, {address}, align {aligned or element_bytes(element)}")
         return self.from_memory(loaded, element, lanes)
 
     def store(self, value: Value, address: Value, element: Attribute) -> None:

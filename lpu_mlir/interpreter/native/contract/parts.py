@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import f16
+from xdsl.dialects.builtin import bf16, f16, f32, i32
 
 from lpu_mlir.interpreter.native.contract.arithmetic import Arithmetic
 from lpu_mlir.interpreter.native.contract.axes import Axis
 from lpu_mlir.interpreter.native.contract.blocks import Position
 from lpu_mlir.interpreter.native.contract.plan import Plan, known
-from lpu_mlir.interpreter.native.llvm import I1, Builder, Int, Value, vector
+from lpu_mlir.interpreter.native.llvm import I1, Builder, Int, Value, literal, vector
 from lpu_mlir.interpreter.native.tile import View
 
 STREAMED = 1 << 14
@@ -82,9 +82,29 @@ class Contraction:
             b.address(place.out, b.mul(index, axis.out), self.out.element),
         )
 
+    @property
+    def paired(self) -> bool:
+        """Whether a step takes two elements of bf16 for each lane: as words they are widened with
+        half as many instructions."""
+        along = self.plan.vector
+        return (
+            along is not None
+            and along.summed
+            and (along.lhs, along.rhs) == (1, 1)
+            and self.lhs.element == self.rhs.element == bf16
+            and self.out.element == f32
+            and isinstance(along.size, int)
+            and along.size >= 2 * self.plan.lanes
+        )
+
+    @property
+    def products(self) -> int:
+        """How many products a step adds in each lane."""
+        return 2 if self.paired else 1
+
     def width(self, axis: Axis) -> int:
         """Elements that one step along an axis passes."""
-        return self.plan.lanes if axis is self.plan.vector else 1
+        return self.plan.lanes * self.products if axis is self.plan.vector else 1
 
     def at(self, row: Row, axis: Axis, position: Position) -> Row:
         """The row further along an axis."""
@@ -127,6 +147,14 @@ class Contraction:
         if view.element == f16:
             loaded = b.splat(loaded, lanes)  # processors widen vectors of these, not scalars
         return b.splat(self.arithmetic.widen(loaded, view.element), lanes)
+
+    def load_pairs(self, view: View, base: Value, offset: Int) -> list[Value]:
+        """Twice as many elements of bf16 as lanes, as f32: the even ones, and the odd ones."""
+        b = self.b
+        words = b.load(b.address(base, offset, view.element), i32, self.plan.lanes, aligned=2)
+        low = b.binary("shl", words, literal(words.type, 16))
+        high = b.binary("and", words, literal(words.type, -1 << 16))
+        return [b.cast("bitcast", half, "float") for half in (low, high)]
 
     def _every_other(self, view: View, address: Value) -> Value:
         """Two vectors that end where the last of the elements is, joined."""

@@ -81,9 +81,11 @@ class Summation:
             sets = self._sets(loop.carried)
             if not inner:
                 self._prefetch(there)
-                self._stream(there, unroll * width)
             for n in range(unroll):
-                sets = self._over(inner, what.moved(there, axis, n * width), sets)
+                here = what.moved(there, axis, n * width)
+                if not inner:
+                    self._stream(here, n * width, width)
+                sets = self._over(inner, here, sets)
             loop.carry(chain(*sets))
         return self._sets(loop.results)
 
@@ -97,18 +99,19 @@ class Summation:
         for offset in offsets:
             b.prefetch(b.address(place.lhs, b.add(offset, distance), what.lhs.element))
 
-    def _stream(self, place: Place, length: int) -> None:
-        """Ask for what so many elements of each row of a matrix are followed by, if every row is
-        read once, not to be kept in the caches."""
+    def _stream(self, place: Place, start: int, length: int) -> None:
+        """Ask for what so many elements of each row of a matrix are followed by, line for line from
+        `start` on, if every row is read once, not to be kept in the caches."""
         what, b = self.what, self.what.b
         operand = what.read_once()
         if operand is None:
             return
         view: View = getattr(what, operand)
         size = element_bytes(view.element)
+        line = LINE_BYTES // size
         for offset in dict.fromkeys(getattr(row, operand) for row in self.rows):
-            for line in range(0, length, LINE_BYTES // size):
-                ahead = b.add(offset, line + STREAMED_BYTES // size)
+            for begin in range(-start % line, length, line):
+                ahead = b.add(offset, begin + STREAMED_BYTES // size)
                 b.prefetch(b.address(getattr(place, operand), ahead, view.element), once=True)
 
     def _ahead(self) -> int:
@@ -137,7 +140,7 @@ class Summation:
                 return 1
             steps *= other.size
         most = min(STEPS, max(1, UNROLLED // max(steps, 1)))
-        copies = 1 if inner else self.what.plan.copies
+        copies = 1 if inner else max(1, self.what.plan.copies // self.what.products)
         if not isinstance(trips, int):
             return copies
         if self._reads_again(axis, min(trips, most)):
@@ -161,29 +164,31 @@ class Summation:
 
     def _rest(self, axis: Axis, place: Place, sets: list[Sums]) -> list[Sums]:
         """What does not fill a vector: the last full vector, without what has been added."""
-        b, lanes = self.what.b, self.what.plan.lanes
-        rest = b.sub(axis.size, b.round_down(axis.size, lanes))
+        b, width = self.what.b, self.what.width(axis)
+        rest = b.sub(axis.size, b.round_down(axis.size, width))
         if rest == 0:
             return sets
-        last = self.what.moved(place, axis, b.sub(axis.size, lanes))
-        return self._step(last, sets, b.sub(lanes, rest))
+        last = self.what.moved(place, axis, b.sub(axis.size, width))
+        return self._step(last, sets, b.sub(width, rest))
 
     def _step(self, place: Place, sets: list[Sums], done: Int = 0) -> list[Sums]:
-        """One multiply-add for each row, into the set whose turn it is."""
-        what = self.what
+        """The multiply-adds of one step for each row, each into the set whose turn it is."""
+        what, products = self.what, self.what.products
         along = what.plan.vector
         lhs_stride, rhs_stride = (along.lhs, along.rhs) if along else (0, 0)
-        lhs: dict[Int, Value] = {}
-        rhs: dict[Int, Value] = {}
-        sums = list(sets[0])
+        lhs: dict[Int, list[Value]] = {}
+        rhs: dict[Int, list[Value]] = {}
+        sums = [list(values) for values in sets]
         for n in self._order():
             row = self.rows[n]
             if row.lhs not in lhs:
                 lhs[row.lhs] = self._load(what.lhs, place.lhs, row.lhs, lhs_stride, done)
             if row.rhs not in rhs:
                 rhs[row.rhs] = self._load(what.rhs, place.rhs, row.rhs, rhs_stride, done)
-            sums[n] = what.arithmetic.multiply_add(lhs[row.lhs], rhs[row.rhs], sums[n])
-        return [*sets[1:], sums]
+            for turn, (a, z) in enumerate(zip(lhs[row.lhs], rhs[row.rhs], strict=True)):
+                into = sums[turn % len(sums)]
+                into[n] = what.arithmetic.multiply_add(a, z, into[n])
+        return [*sums[products:], *sums[:products]]
 
     def _order(self) -> list[int]:
         """The rows in such an order that few vectors of the operands are kept."""
@@ -191,10 +196,19 @@ class Summation:
         more = lhs if len(set(lhs)) > len(set(rhs)) else rhs
         return sorted(range(len(self.rows)), key=lambda n: more.index(more[n]))
 
-    def _load(self, view: View, base: Value, offset: Int, stride: Int, done: Int) -> Value:
-        """A vector of an operand, zero in the lanes that are done."""
-        value = self.what.load(view, base, offset, stride)
+    def _load(self, view: View, base: Value, offset: Int, stride: Int, done: Int) -> list[Value]:
+        """A vector of an operand for each product of a step, zero where elements are done."""
+        what, b, lanes = self.what, self.what.b, self.what.plan.lanes
+        values = (
+            what.load_pairs(view, base, offset)
+            if what.paired
+            else [what.load(view, base, offset, stride)]
+        )
         if done == 0:
-            return value
-        zero = self.what.arithmetic.zero(self.what.plan.lanes)
-        return self.what.arithmetic.select(self.what.lanes_from(done), value, zero)
+            return values
+        zero, count = what.arithmetic.zero(lanes), len(values)
+        firsts = [b.floor_divide(b.add(done, count - 1 - n), count) for n in range(count)]
+        return [
+            what.arithmetic.select(what.lanes_from(first), value, zero)
+            for first, value in zip(firsts, values, strict=True)
+        ]
