@@ -111,7 +111,7 @@ def conditions(results: Results) -> str:
         f"{results.machine['processor']}, {threads} thread{'s' if threads > 1 else ''};"
         f" {results.machine['versions']}.",
         f"Times are medians, of {count} run{'s' if count > 1 else ''} the middle one; each ratio is"
-        " ours to theirs in one run, of all runs the worst.",
+        " ours to theirs turn by turn, of a run the median, of all runs the worst.",
     ]
     if rates:
         read, copy, fma = (

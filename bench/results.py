@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -27,6 +27,8 @@ class Figure:
     difference: float | None = None
     """Largest difference from eager's result, as a part of its largest element."""
     failure: str = ""
+    turns: Sequence[float] = ()
+    """The median of each turn."""
 
 
 @dataclass(frozen=True)
@@ -39,31 +41,47 @@ class Run:
     """By system."""
     rates: Mapping[str, float] = field(default_factory=dict[str, float])
     """What the machine could do meanwhile: see `limits`."""
-    limit: float | None = None
-    """Seconds of the work at these rates."""
+    limits: Sequence[float] = ()
+    """Seconds of the work at the rates of each turn."""
     load: float = 0.0
     """Load average when it began: more than a few tenths, and other programs were running."""
 
     def value(self, what: str) -> float | None:
         """The figure of a system, of the best peer, or the limit."""
         if what == LIMIT:
-            return self.limit
+            return middle(self.limits)
         if what == BEST_PEER:
-            values = [v for peer in PEERS if (v := self.value(peer)) is not None]
-            return min(values, default=None)
+            return middle([self.value(peer) for peer in self._best_peer()])
         return self.figures[what].value if what in self.figures else None
+
+    def turns(self, what: str) -> Sequence[float]:
+        """The figures of its turns; none if it has no figure."""
+        if what == LIMIT:
+            return self.limits
+        if what == BEST_PEER:
+            return [value for peer in self._best_peer() for value in self.turns(peer)]
+        return self.figures[what].turns if what in self.figures else ()
+
+    def _best_peer(self) -> list[str]:
+        """The quickest of the peers that have a figure, if there is one."""
+        values = {peer: v for peer in PEERS if (v := self.value(peer)) is not None}
+        return sorted(values, key=lambda peer: values[peer])[:1]
 
     def ratio(self, what: str) -> float | None:
         """Ours as a multiple of another figure."""
-        ours, other = self.value(OURS), self.value(what)
-        return None if ours is None or not other else ours / other
+        return self.margin(Criterion(what))
 
     def margin(self, criterion: Criterion) -> float | None:
-        """Ours as a multiple of what a criterion allows: it is met up to 1."""
-        ours, other = self.value(OURS), self.value(criterion.against)
-        if ours is None or other is None:
+        """Ours as a multiple of what a criterion allows: it is met up to 1.
+
+        The median over the turns: what is compared was measured within seconds, as the rate of
+        memory may change from minute to minute.
+        """
+        ours, others = self.turns(OURS), self.turns(criterion.against)
+        if not ours or not others:
             return None
-        return ours / (criterion.factor * other + criterion.plus)
+        pairs = zip(ours, others, strict=True)
+        return median(a / (criterion.factor * z + criterion.plus) for a, z in pairs)
 
 
 def worst(values: Iterable[float | None]) -> float | None:
@@ -132,8 +150,13 @@ class Results:
 def load(path: Path) -> Results:
     """The results in a file."""
     content = json.loads(path.read_text())
-    runs = [
-        Run(**{**run, "figures": {k: Figure(**v) for k, v in run["figures"].items()}})
-        for run in content["runs"]
-    ]
+    runs = [_run(run) for run in content["runs"]]
     return Results(content["settings"], content["machine"], runs, path)
+
+
+def _run(content: Mapping[str, Any]) -> Run:
+    figures = {
+        system: Figure(**{**figure, "turns": tuple(figure["turns"])})
+        for system, figure in content["figures"].items()
+    }
+    return Run(**{**content, "figures": figures, "limits": tuple(content["limits"])})

@@ -75,17 +75,26 @@ class Entrant:
     compile_seconds: float
     difference: float
     demand: Demand
-    samples: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    turns: list[dict[str, list[float]]] = field(default_factory=list[dict[str, list[float]]])
 
     def turn(self) -> None:
-        for name, values in self.rival.turn().items():
-            self.samples.setdefault(name, []).extend(values)
+        self.turns.append(self.rival.turn())
 
     def figure(self) -> Figure:
-        seconds = self.samples["seconds"]
+        turns = [turn["seconds"] for turn in self.turns]
+        seconds = [value for turn in turns for value in turn]
         return Figure(
-            median(seconds), min(seconds), len(seconds), self.compile_seconds, self.difference
+            median(seconds),
+            min(seconds),
+            len(seconds),
+            self.compile_seconds,
+            self.difference,
+            turns=tuple(map(median, turns)),
         )
+
+    def rates(self) -> list[dict[str, float]]:
+        """The medians of each turn, by name."""
+        return [{name: median(values) for name, values in turn.items()} for turn in self.turns]
 
 
 @dataclass(frozen=True)
@@ -147,7 +156,7 @@ def fresh(work: str, system: str, conditions: Conditions) -> Figure:
                 return Figure(failure=str(error))
             finally:
                 rival.stop()
-    return Figure(value, value, 1)
+    return Figure(value, value, 1, turns=(value,))
 
 
 def in_turns(
@@ -175,16 +184,16 @@ def in_turns(
     finally:
         for entrant in entrants.values():
             entrant.rival.stop()
-    limits = entrants.pop(LIMITS)
-    rates = {name: median(values) for name, values in limits.samples.items()}
+    rates = entrants.pop(LIMITS).rates()
+    typical = {name: median(rate[name] for rate in rates) for name in rates[0]}
     for system, entrant in entrants.items():
         figures[system] = entrant.figure()
         conditions.tell(describe(work, system, figures[system]))
     # Ours, if it took part: other systems may have chosen another precision.
     chosen = entrants.get(OURS) or next(iter(entrants.values()), None)
-    limit = chosen.demand.seconds(rates) if chosen else None
+    limits = tuple(map(chosen.demand.seconds, rates)) if chosen else ()
     ordered = {system: figures[system] for system in (*systems, *figures)}
-    return Run(work, number, ordered, rates, limit, load)
+    return Run(work, number, ordered, typical, limits, load)
 
 
 def go_round(

@@ -27,8 +27,9 @@ SETTINGS = {"threads": 2, "turns": 3, "commit": "abc"}
 
 
 def run(number: int = 1, work: str = "gelu", limit: float | None = 0.25, **values: float) -> Run:
-    figures = {system: Figure(value, value, 5) for system, value in values.items()}
-    return Run(work, number, figures, {"read": 4e9, "copy": 2e9, "fma": 8e9}, limit)
+    figures = {system: Figure(value, value, 5, turns=(value,)) for system, value in values.items()}
+    limits = () if limit is None else (limit,)
+    return Run(work, number, figures, {"read": 4e9, "copy": 2e9, "fma": 8e9}, limits)
 
 
 def results(*runs: Run, path: Path | None = None) -> Results:
@@ -73,6 +74,16 @@ def test_what_a_criterion_allows():
     assert verdict([one, slower], criteria[:1]) == "≤ 0.8 x eager: no, 1.25 x that"
     assert verdict([one], ()) == "-"
     assert str(Criterion("inductor", plus=10e-6)) == "≤ inductor + 10 µs"
+
+
+def test_what_is_compared_was_measured_in_the_same_turn():
+    ours = Figure(4.0, 2.0, 3, turns=(2.0, 4.0, 6.0))
+    theirs = Figure(4.0, 4.0, 3, turns=(4.0, 4.0, 12.0))
+    one = Run("gelu", 1, {OURS: ours, "eager": theirs}, limits=(1.0, 1.0, 6.0))
+    assert one.ratio("eager") == one.ratio(BEST_PEER) == 0.5
+    assert one.margin(Criterion("eager", plus=4.0)) == 0.375
+    assert one.ratio(LIMIT) == 2.0
+    assert one.value(LIMIT) == 1.0
 
 
 def test_the_limit_is_the_slowest_of_what_cannot_be_avoided():
@@ -127,7 +138,9 @@ def test_markdown():
 
 
 def test_text_says_what_failed_and_what_else_was_running():
-    one = Run("gelu", 1, {OURS: Figure(1.0), "iree": Figure(failure="no module")}, load=2.25)
+    one = Run(
+        "gelu", 1, {OURS: Figure(1.0, turns=(1.0,)), "iree": Figure(failure="no module")}, load=2.25
+    )
     said = text(results(one))
     assert "IREE, element-wise chain (gelu), 16M floats, run 1: no module" in said
     assert "load average 2.2" in said
@@ -273,7 +286,9 @@ def test_who_fails_is_out_and_the_others_go_on():
     figures: dict[str, Figure] = {}
     turns.go_round(entrants, figures, Conditions(2, 5))
     assert list(entrants) == ["eager"]
-    assert entrants["eager"].figure() == Figure(3.0, 1.0, 5, 1.0, 0.0)
+    assert entrants["eager"].figure() == Figure(
+        3.0, 1.0, 5, 1.0, 0.0, turns=(1.0, 2.0, 3.0, 4.0, 5.0)
+    )
     assert figures == {"iree": Figure(failure="no answer")}
     assert fakes["iree"].stopped
     assert fakes["iree"].turns == 2
@@ -329,7 +344,7 @@ def test_processes_take_turns():
     assert one.figures.keys() == {"eager"}
     assert one.figures["eager"].samples > 2
     assert one.figures["eager"].difference == 0
-    assert one.limit is not None
+    assert len(one.limits) == len(one.figures["eager"].turns) == 2
     assert json.loads(json.dumps(one.rates)).keys() == {"read", "copy", "fma"}
 
 
