@@ -271,9 +271,10 @@ def test_matrix_vector(rows: int, element: Attribute):
 
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 @pytest.mark.parametrize("columns", [31, 32, 33, 47, 64, 79, 95, 130, 577])
-def test_pairs_of_bf16(columns: int, vector_bytes: int):
+@pytest.mark.parametrize("other", [bf16, f32])
+def test_pairs_of_bf16(columns: int, other: Attribute, vector_bytes: int):
     """Elements that are read again for the last, partly filled vector count once."""
-    x, y = contiguous(bf16, (1,), (columns,)), contiguous(f32, (0,), (18,))
+    x, y = contiguous(other, (1,), (columns,)), contiguous(f32, (0,), (18,))
     problem = Problem(x, contiguous(bf16, (0, 1), (18, columns)), y, accumulate=True)
     check(problem, vector_bytes)
     check(product(3, 5, columns, "nt", bf16), vector_bytes)

@@ -84,14 +84,15 @@ class Contraction:
 
     @property
     def paired(self) -> bool:
-        """Whether a step takes two elements of bf16 for each lane: as words they are widened with
-        half as many instructions."""
-        along = self.plan.vector
+        """Whether a step takes two elements for each lane, of which one operand at least has bf16:
+        as words they are widened with half as many instructions."""
+        along, elements = self.plan.vector, {self.lhs.element, self.rhs.element}
         return (
             along is not None
             and along.summed
             and (along.lhs, along.rhs) == (1, 1)
-            and self.lhs.element == self.rhs.element == bf16
+            and bf16 in elements
+            and elements <= {bf16, f32}
             and self.out.element == f32
             and isinstance(along.size, int)
             and along.size >= 2 * self.plan.lanes
@@ -149,9 +150,12 @@ class Contraction:
         return b.splat(self.arithmetic.widen(loaded, view.element), lanes)
 
     def load_pairs(self, view: View, base: Value, offset: Int) -> list[Value]:
-        """Twice as many elements of bf16 as lanes, as f32: the even ones, and the odd ones."""
-        b = self.b
-        words = b.load(b.address(base, offset, view.element), i32, self.plan.lanes, aligned=2)
+        """Twice as many elements as lanes, as f32: the even ones, and the odd ones."""
+        b, lanes, address = self.b, self.plan.lanes, self.b.address(base, offset, view.element)
+        if view.element == f32:
+            halves = [b.load(b.address(address, n, f32), f32, lanes) for n in (0, lanes)]
+            return [self.arithmetic.shuffle(*halves, range(n, 2 * lanes, 2)) for n in (0, 1)]
+        words = b.load(address, i32, lanes, aligned=2)
         low = b.binary("shl", words, literal(words.type, 16))
         high = b.binary("and", words, literal(words.type, -1 << 16))
         return [b.cast("bitcast", half, "float") for half in (low, high)]
