@@ -153,8 +153,8 @@ class Contraction:
         """Twice as many elements as lanes, as f32: the even ones, and the odd ones."""
         b, lanes, address = self.b, self.plan.lanes, self.b.address(base, offset, view.element)
         if view.element == f32:
-            halves = [b.load(b.address(address, n, f32), f32, lanes) for n in (0, lanes)]
-            return [self.arithmetic.shuffle(*halves, range(n, 2 * lanes, 2)) for n in (0, 1)]
+            low, high = (b.load(b.address(address, n, f32), f32, lanes) for n in (0, lanes))
+            return [self.arithmetic.shuffle(low, high, range(n, 2 * lanes, 2)) for n in (0, 1)]
         words = b.load(address, i32, lanes, aligned=2)
         low = b.binary("shl", words, literal(words.type, 16))
         high = b.binary("and", words, literal(words.type, -1 << 16))
