@@ -59,6 +59,9 @@ class Order:
 
     def __post_init__(self) -> None:
         self.position = {op: i for i, op in enumerate(self.block.ops)}
+        # What is written back is needed at the end, wherever that is said.
+        end = len(self.position)
+        self.position |= {op: end for op in self.position if isinstance(op, WriteBackOp)}
 
     def readers(self, tensor: SSAValue, writer: Operation) -> Iterator[Operation]:
         """Operations that read the tensor's elements; `writer` having it in outs reads nothing."""

@@ -67,6 +67,13 @@ def replaced(x: Tensor, y: Tensor) -> Tensor:
     return x.clone()
 
 
+def in_each_others_place(x: Tensor, y: Tensor) -> Tensor:
+    total = x + y
+    x.copy_(y)
+    y.copy_(total)
+    return x * 2
+
+
 def reversed_in_place(x: Tensor) -> Tensor:
     x.copy_(x.flip(0))
     return x.t()
@@ -76,6 +83,11 @@ def reversed_in_place(x: Tensor) -> Tensor:
 def test_a_complex_result_in_another_layout(dynamic):
     check(lambda x: (x.t() * 2).t(), COMPLEX, dynamic=dynamic)
     check(lambda x: torch.fft.fft(x).transpose(0, 1), torch.ones(5, 3), dynamic=dynamic)
+
+
+def test_inputs_that_take_each_others_place():
+    check(in_each_others_place, torch.arange(6.0), torch.ones(6))
+    check(in_each_others_place, torch.arange(12.0).view(3, 4).t(), torch.ones(4, 3))
 
 
 def test_complex_inputs_change_in_place():

@@ -354,3 +354,24 @@ func.func @empty(%x: tensor<0x4xf32>) -> tensor<0x4xf32> {
   %0 = lpu_graph.pointwise "neg"(%x) : tensor<0x4xf32> -> tensor<0x4xf32>
   func.return %0 : tensor<0x4xf32>
 }
+
+// A value that another argument is to hold in the end is not overwritten before.
+// CHECK-LABEL: func.func @changing_places(
+// CHECK-NEXT:   %[[T:\d+]] = lpu_host.alloc : memref<4xf32, "shared_dram">
+// CHECK-NEXT:   lpu_loop.nest [d0 = 4] outs(%[[T]] : memref<4xf32, "shared_dram">) {
+// CHECK-NEXT:     %{{\d+}} = lpu_loop.load %a[d0]
+// CHECK-NEXT:     %{{\d+}} = lpu_loop.load %b[d0]
+// CHECK:        }
+// CHECK-NEXT:   %[[B:\d+]] = lpu_host.alloc : memref<4xf32, "shared_dram">
+// CHECK-NEXT:   lpu_loop.nest [d0 = 4] outs(%[[B]] : memref<4xf32, "shared_dram">) {
+// CHECK-NEXT:     %{{\d+}} = lpu_loop.load %b[d0]
+// CHECK:        lpu_loop.nest [d0 = 4] outs(%a : memref<4xf32, "shared_dram">) {
+// CHECK-NEXT:     %{{\d+}} = lpu_loop.load %[[B]][d0]
+// CHECK:        lpu_loop.nest [d0 = 4] outs(%b : memref<4xf32, "shared_dram">) {
+// CHECK-NEXT:     %{{\d+}} = lpu_loop.load %[[T]][d0]
+func.func @changing_places(%a: tensor<4xf32>, %b: tensor<4xf32>) {
+  %0 = lpu_graph.pointwise "add"(%a, %b) : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  lpu_graph.write_back %b, %a : tensor<4xf32>, tensor<4xf32>
+  lpu_graph.write_back %0, %b : tensor<4xf32>, tensor<4xf32>
+  func.return
+}
