@@ -64,10 +64,10 @@ class Order:
         self.position |= {op: end for op in self.position if isinstance(op, WriteBackOp)}
 
     def readers(self, tensor: SSAValue, writer: Operation) -> Iterator[Operation]:
-        """Operations that read the tensor's elements; `writer` having it in outs reads nothing."""
+        """Operations that read the tensor's elements; a nest having it in outs reads nothing."""
         for use in tensor.uses:
             user = use.operation
-            if user is writer or isinstance(user, StoreOp):
+            if isinstance(user, StoreOp) or (user is writer and isinstance(user, NestOp)):
                 continue
             if isinstance(user, WriteBackOp) and use.index == 1:
                 continue

@@ -375,3 +375,19 @@ func.func @changing_places(%a: tensor<4xf32>, %b: tensor<4xf32>) {
   lpu_graph.write_back %0, %b : tensor<4xf32>, tensor<4xf32>
   func.return
 }
+
+// A call does not get its argument's buffer for its result: it may read elements after it wrote others.
+// CHECK-LABEL: func.func @called_with_what_it_replaces(
+// CHECK-NEXT:   %[[R:\d+]] = lpu_host.alloc : memref<4xf32, "shared_dram">
+// CHECK-NEXT:   func.call @reversed(%a, %[[R]])
+// CHECK-NEXT:   lpu_loop.nest [d0 = 4] outs(%a : memref<4xf32, "shared_dram">) {
+// CHECK-NEXT:     %{{\d+}} = lpu_loop.load %[[R]][d0]
+func.func @called_with_what_it_replaces(%a: tensor<4xf32>) {
+  %0 = func.call @reversed(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  lpu_graph.write_back %0, %a : tensor<4xf32>, tensor<4xf32>
+  func.return
+}
+func.func @reversed(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = lpu_graph.slice %a starts <[3]> steps <[-1]> : tensor<4xf32> -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
