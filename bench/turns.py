@@ -20,6 +20,9 @@ from bench.works import FRESH, OURS, WORKS, why_not
 BUILD_SECONDS, TURN_SECONDS = 1200.0, 300.0
 """How long a system may take to get ready, and for a turn."""
 
+FRESH_TURNS = 3
+"""How often a work is measured that takes processes of its own."""
+
 PAUSE_SECONDS = 0.02
 """Between turns: threads that wait for more work by spinning give up meanwhile."""
 
@@ -135,16 +138,34 @@ def measure(work: str, number: int, systems: Sequence[str], conditions: Conditio
         else:
             able.append(system)
     if work in FRESH:
-        for system in able:
-            figures[system] = fresh(work, system, conditions)
-            conditions.tell(describe(work, system, figures[system]))
+        figures |= afresh(work, able, conditions)
         return Run(work, number, figures, load=load)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         return in_turns(work, number, able, figures, load, Path(folder), conditions)
 
 
-def fresh(work: str, system: str, conditions: Conditions) -> Figure:
-    """The figure of the last of the processes that the work takes."""
+def afresh(work: str, systems: Sequence[str], conditions: Conditions) -> dict[str, Figure]:
+    """Figures of new processes, each system a few times in turn with the others."""
+    values: dict[str, list[float]] = {system: [] for system in systems}
+    figures: dict[str, Figure] = {}
+    for _ in range(FRESH_TURNS):
+        for system in systems:
+            if system in figures:
+                continue
+            try:
+                values[system].append(fresh(work, system, conditions))
+            except Failed as error:
+                figures[system] = Figure(failure=str(error))
+    for system in systems:
+        if system not in figures:
+            turns = values[system]
+            figures[system] = Figure(median(turns), min(turns), len(turns), turns=tuple(turns))
+        conditions.tell(describe(work, system, figures[system]))
+    return figures
+
+
+def fresh(work: str, system: str, conditions: Conditions) -> float:
+    """The figure of the last of the processes that the work takes; Failed if there is none."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         environment = conditions.environment(Path(folder))
         value = 0.0
@@ -152,11 +173,9 @@ def fresh(work: str, system: str, conditions: Conditions) -> Figure:
             rival = Rival(step, system, conditions.threads, environment)
             try:
                 value = rival.answer(BUILD_SECONDS)
-            except Failed as error:
-                return Figure(failure=str(error))
             finally:
                 rival.stop()
-    return Figure(value, value, 1, turns=(value,))
+    return value
 
 
 def in_turns(

@@ -294,6 +294,22 @@ def test_who_fails_is_out_and_the_others_go_on():
     assert fakes["iree"].turns == 2
 
 
+def test_who_fails_afresh_is_not_tried_again(monkeypatch: pytest.MonkeyPatch):
+    tried: list[str] = []
+
+    def fresh(work: str, system: str, conditions: Conditions) -> float:
+        tried.append(system)
+        if system == "iree":
+            raise Failed("no answer")
+        return float(len(tried))
+
+    monkeypatch.setattr(turns, "fresh", fresh)
+    figures = turns.afresh("memory", ["eager", "iree"], Conditions(2, 1, lambda said: None))
+    assert tried == ["eager", "iree", "eager", "eager"]
+    assert figures["eager"].turns == (1.0, 3.0, 4.0)
+    assert figures["iree"] == Figure(failure="no answer")
+
+
 @pytest.fixture
 def rival() -> Iterator[tuple[Rival, object]]:
     """One without a process, and the end of the pipe that the process would have."""
@@ -316,10 +332,11 @@ def test_answers(rival):
 
 def test_who_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(works.MODULES, "iree", ("there_is.no_such",))
-    monkeypatch.setattr(turns, "fresh", lambda work, system, conditions: Figure(1.0, 1.0, 1))
+    values = iter((3.0, 1.0, 2.0))
+    monkeypatch.setattr(turns, "fresh", lambda work, system, conditions: next(values))
     told: list[str] = []
     one = measure("memory", 2, ["eager", "iree"], Conditions(2, 1, told.append))
-    assert one.figures["eager"] == Figure(1.0, 1.0, 1)
+    assert one.figures["eager"] == Figure(2.0, 1.0, 3, turns=(3.0, 1.0, 2.0))
     assert "not installed" in one.figures["iree"].failure
     assert (one.work, one.number, len(told)) == ("memory", 2, 1)
 
