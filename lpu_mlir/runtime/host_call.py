@@ -33,6 +33,8 @@ class Operator:
     """Whether it gets its operands as they lie in memory, gaps included."""
     orders: tuple[tuple[int, ...], ...]
     """How the operands of a random operator lie in memory; nothing for other operators."""
+    source: str
+    """The user's line, or the module or function where no line is known."""
 
     def maker(self) -> Run:
         """What runs the call on tensors.
@@ -45,7 +47,13 @@ class Operator:
         def run(operands: Sequence[Tensor], symbols: dict[str, int]) -> list[Tensor]:
             given = self._arrange(operands, counted)
             args, kwargs = evaluate_all(arguments, given, symbols)
-            return self._results(list(_flat(overload(*args, **kwargs))), given, symbols)
+            try:
+                values = overload(*args, **kwargs)
+            except Exception as error:
+                where = f", {self.source}" if self.source else ""
+                error.add_note(f"while lpu_mlir ran {self.overload} on the host{where}")
+                raise
+            return self._results(list(_flat(values)), given, symbols)
 
         return run
 

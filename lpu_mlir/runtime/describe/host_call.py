@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
+from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import HostCallOp, IntsAttr
 from lpu_mlir.frontend.arguments import plain_arguments
 from lpu_mlir.frontend.importer import BINDS, ORDERS, STORAGE
@@ -20,6 +21,7 @@ def describe_host_call(op: HostCallOp) -> Operator:
         tuple(layout_of(result.type) if result.uses else None for result in op.outputs),
         STORAGE in op.attributes,
         tuple(_memory_orders(op)),
+        describe_location(op.location),
     )
 
 
