@@ -7,8 +7,7 @@ SymInt is no argument: it is an expression over the symbols that the function de
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ import torch
 from torch import fx
 from torch._functorch._aot_autograd.descriptors import SyntheticBaseAOTInput
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -29,7 +29,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from lpu_mlir.dialects.expr import Expr, nonnegative, product
+from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import (
     FROZEN,
     SYMBOLS,
@@ -40,11 +40,13 @@ from lpu_mlir.dialects.lpu import (
     tensor_type,
 )
 from lpu_mlir.dialects.lpu_graph import WriteBackOp
-from lpu_mlir.frontend import frozen, symfloat, views
+from lpu_mlir.frontend import frozen, symfloat
 from lpu_mlir.frontend.arguments import RELATIONS, encode_arguments
-from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, dtype_of
+from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, as_value
 from lpu_mlir.frontend.calls import Comparison
+from lpu_mlir.frontend.control import HIGHER_ORDER, attribute, constants_of
 from lpu_mlir.frontend.errors import WAY_OUT, NotNative, Unsupported
+from lpu_mlir.frontend.flex import write_out_attention
 from lpu_mlir.frontend.interface import (
     ExtentInput,
     FloatInput,
@@ -57,18 +59,16 @@ from lpu_mlir.frontend.nodes import (
     is_token,
     locate,
     source_of,
-    with_effects,
 )
 from lpu_mlir.frontend.outputs import (
-    COPY_,
     OUTPUTS,
     OutputWriter,
     dense_order,
     layout_attrs,
-    storage_base,
     unusual_strides,
 )
 from lpu_mlir.frontend.rng import plain_random_operators
+from lpu_mlir.frontend.special import SPECIAL
 from lpu_mlir.frontend.symbols import Symbols
 from lpu_mlir.frontend.symint import from_sympy, sym_node
 from lpu_mlir.frontend.table import BY_NAME, HANDLERS, Handler
@@ -118,10 +118,11 @@ def import_graph(
     cannot be, `Unsupported` is raised.
     """
     plain_random_operators(gm.graph)
-    return _Importer(gm, fallback, handlers).run(name)
+    write_out_attention(gm)
+    return Importer(gm, fallback, handlers).run(name)
 
 
-class _Importer:
+class Importer:
     def __init__(self, gm: fx.GraphModule, fallback: str, handlers: Mapping[Any, Handler]):
         self.gm = gm
         self.handlers = handlers
@@ -136,6 +137,8 @@ class _Importer:
         self.written: dict[fx.Node, SSAValue] = {}
         self.bound: set[str] = set()
         self.foreign = False
+        self.functions: list[FuncOp] = []
+        """What higher-order operators call."""
         self.block = Block()
         self.b = GraphBuilder(self.block, self.symbols.ranges)
 
@@ -149,6 +152,10 @@ class _Importer:
         self._bind_arguments()
         self.bound |= set(self.symbols.declared)
         self.symbols.backed |= self.symbols.ranges
+        return self._finish(name, tuple(inputs), self._calls(nodes))
+
+    def _calls(self, nodes: Sequence[fx.Node]) -> Sequence[Any]:
+        """Translates all calls; the arguments of the output node."""
         outputs: Sequence[Any] = ()
         for node in nodes:
             if node.op == "call_function":
@@ -156,8 +163,56 @@ class _Importer:
             elif node.op == "output":
                 outputs = node.args[0] if isinstance(node.args[0], list | tuple) else node.args
             elif node.op not in ("placeholder", "get_attr"):
-                raise self._unsupported(node, f"a node of kind {node.op}")
-        return self._finish(name, tuple(inputs), outputs)
+                raise self.unsupported(node, f"a node of kind {node.op}")
+        return outputs
+
+    def inner(
+        self,
+        gm: fx.GraphModule,
+        block: Block,
+        values: Sequence[Any],
+        constants: Mapping[fx.Node, SSAValue] | None = None,
+    ) -> list[Any]:
+        """What a graph that a higher-order operator has gives for its inputs, in a block.
+
+        `constants` are the values there of tensors that are attributes of graphs; without them,
+        those that they have here.
+        """
+        inside = Importer(gm, self.fallback, self.handlers)
+        inside.symbols, inside.bound = self.symbols, set(self.bound)
+        inside.floats, inside.functions = dict(self.floats), self.functions
+        inside.foreign, inside.block = self.foreign, block
+        inside.b = GraphBuilder(block, self.symbols.ranges)
+        inside.environment.update(self.environment if constants is None else constants)
+        nodes = list(gm.graph.nodes)
+        taken = [node for node in nodes if node.op == "placeholder"]
+        for node, value in zip(taken, values, strict=True):
+            inside.environment[node] = inside.taken(node, value)
+        for node in nodes:
+            if node.op == "get_attr" and node not in inside.environment:
+                inside.environment[node] = attribute(gm, node)
+        return [inside.value(output) for output in inside._calls(nodes)]
+
+    def taken(self, node: fx.Node, value: Any) -> Any:
+        """What a placeholder stands for inside, with the extents that it has there."""
+        val = node.meta.get("val")
+        if isinstance(val, torch.SymFloat) and isinstance(value, FloatScalar):
+            self.floats[str(sym_node(val).expr)] = value.value
+        if not isinstance(val, torch.Tensor):
+            return value
+        return self.b.reshape(as_value(value), extents(self.type_of(node, val)))
+
+    def scalar_tensor(self, value: Any) -> SSAValue | None:
+        """The tensor that a value of a node is, or is kept in."""
+        if isinstance(value, FloatScalar):
+            return value.value
+        return as_value(value) if isinstance(value, SSAValue) else None
+
+    def with_tensor(self, value: Any, tensors: Iterator[SSAValue]) -> Any:
+        """The value with the next tensor in place of its own, if it has one."""
+        if isinstance(value, FloatScalar):
+            return FloatScalar(next(tensors))
+        return next(tensors) if isinstance(value, SSAValue) else value
 
     def _finish(
         self, name: str, inputs: tuple[Input, ...], outputs: Sequence[Any]
@@ -176,9 +231,11 @@ class _Importer:
             arg_attrs=ArrayAttr(self.argument_attrs),
             res_attrs=ArrayAttr(writer.result_attrs),
         )
-        func.attributes[SYMBOLS] = ArrayAttr(list(self.symbols.declared.values()))
+        for function in (func, *self.functions):
+            function.attributes[SYMBOLS] = ArrayAttr(list(self.symbols.declared.values()))
         func.attributes[OUTPUTS] = described
-        return ImportedGraph(ModuleOp([func]), func, inputs, tuple(self.constants))
+        module = ModuleOp([func, *self.functions])
+        return ImportedGraph(module, func, inputs, tuple(self.constants))
 
     def _mark_frozen(self) -> None:
         """What the graph writes to, such as a cache, may be other at the next call."""
@@ -207,7 +264,7 @@ class _Importer:
         return IgnoredInput()
 
     def _tensor_argument(self, node: fx.Node, val: torch.Tensor) -> int:
-        type_ = self._type(node, val)
+        type_ = self.type_of(node, val)
         self.argument_types.append(type_)
         strides = self.symbols.extents(val.stride())
         self.argument_attrs.append(layout_attrs(extents(type_), strides))
@@ -215,12 +272,18 @@ class _Importer:
         return self.arguments[node]
 
     def _constant(self, node: fx.Node) -> None:
-        value: Any = self.gm
-        for part in str(node.target).split("."):
-            value = getattr(value, part)
-        if not isinstance(value, torch.Tensor):
-            self.environment[node] = value  # a subgraph: whoever uses it is unsupported
+        value = attribute(self.gm, node)
+        if isinstance(value, torch.Tensor):
+            self._tensor_constant(node, value)
             return
+        self.environment[node] = value
+        if isinstance(value, fx.GraphModule):
+            for inner, tensor in constants_of(value):
+                self._tensor_constant(inner, tensor)
+
+    def _tensor_constant(self, node: fx.Node, value: torch.Tensor) -> None:
+        if isinstance(value, FakeTensor):  # a token that AOTAutograd gives, and takes away again
+            value = torch.empty(value.shape, dtype=value.dtype, device="cpu")
         node.meta.setdefault("val", value)
         self._tensor_argument(node, value)
         self.constants.append(value.detach())
@@ -238,26 +301,26 @@ class _Importer:
             else:
                 self.environment[node] = argument
 
-    def _type(self, node: fx.Node, val: torch.Tensor) -> Attribute:
+    def type_of(self, node: fx.Node, val: torch.Tensor) -> Attribute:
         if val.layout != torch.strided or val.is_quantized:
-            raise self._unsupported(node, f"a tensor of layout {val.layout}")
+            raise self.unsupported(node, f"a tensor of layout {val.layout}")
         element = ELEMENTS.get(val.dtype)
         if element is None:
-            raise self._unsupported(node, f"a tensor of dtype {val.dtype}")
+            raise self.unsupported(node, f"a tensor of dtype {val.dtype}")
         self.foreign = self.foreign or val.dtype not in NATIVE
         return tensor_type(element, self.symbols.extents(val.shape))
 
     # --- calls ------------------------------------------------------------------------------
-    def _value(self, argument: Any) -> Any:
+    def value(self, argument: Any) -> Any:
         """An argument of a node with values in place of nodes."""
         if isinstance(argument, fx.Node):
             return self.environment[argument]
         if isinstance(argument, list | tuple):
-            return [self._value(item) for item in flattened(argument)]
+            return [self.value(item) for item in flattened(argument)]
         return self.symbols.expr(argument) if isinstance(argument, torch.SymInt) else argument
 
     def _call(self, node: fx.Node) -> None:
-        special = _SPECIAL.get(node.target)
+        special = SPECIAL.get(node.target) or HIGHER_ORDER.get(node.target)
         self.b.location = locate(node)
         self.b.original = str(node.meta.get("original_aten", node.target))
         if special is not None:
@@ -271,8 +334,8 @@ class _Importer:
         if listed and all(isinstance(v, _NUMBERS) for v in listed):
             self.environment[node] = [self._number(node, v) for v in listed]
             return
-        args = [self._value(a) for a in node.args]
-        kwargs = {key: self._value(a) for key, a in node.kwargs.items()}
+        args = [self.value(a) for a in node.args]
+        kwargs = {key: self.value(a) for key, a in node.kwargs.items()}
         self.environment[node] = self._translate(node, val, args, kwargs)
 
     def _number(self, node: fx.Node, val: Any) -> Any:
@@ -284,7 +347,7 @@ class _Importer:
             if isinstance(val, torch.SymFloat):
                 return FloatScalar(symfloat.emit(self.b, sym_node(val).expr, self.floats))
         except ValueError as error:
-            raise self._unsupported(node, str(error)) from error
+            raise self.unsupported(node, str(error)) from error
         return Expr.const(val) if type(val) is int else val
 
     def _translate(self, node: fx.Node, val: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -305,7 +368,7 @@ class _Importer:
             self.b.dtype = self.b.result_dtypes[0]
             value = handler(self.b, *args, **kwargs)
         except NotNative as reason:
-            return self._host_call(node, val, args, kwargs, str(reason))
+            return self.host_call(node, val, args, kwargs, str(reason))
         except (ValueError, TypeError, KeyError, IndexError) as error:
             error.add_note(f"while importing {node.format_node()} at {source_of(node)}")
             raise
@@ -335,7 +398,7 @@ class _Importer:
             self.symbols.aliases[str(sym_node(size).expr)] = length
 
     def _results(self, node: fx.Node, val: Any) -> list[Attribute]:
-        return [self._type(node, v) for v in tensors_in(val)]
+        return [self.type_of(node, v) for v in tensors_in(val)]
 
     def _conforming(self, node: fx.Node, value: SSAValue, expected: Attribute) -> SSAValue:
         """The value with the extents that PyTorch knows; a name for it, too."""
@@ -348,7 +411,7 @@ class _Importer:
         return value
 
     # --- calls outside ----------------------------------------------------------------------
-    def _host_call(
+    def host_call(
         self,
         node: fx.Node,
         val: Any,
@@ -360,23 +423,23 @@ class _Importer:
         """Runs the node's operator, or the other one, in eager."""
         target: Any = other or node.target
         if not isinstance(target, OpOverload):
-            raise self._unsupported(node, f"{reason}, and it is no operator of eager PyTorch")
+            raise self.unsupported(node, f"{reason}, and it is no operator of eager PyTorch")
         schema: Any = target._schema  # pyright: ignore[reportPrivateUsage]
         if schema.is_mutable:
-            raise self._unsupported(node, f"{reason}, and it changes its arguments in place")
+            raise self.unsupported(node, f"{reason}, and it changes its arguments in place")
         if self.fallback == "error":
-            raise self._unsupported(node, reason, "error")
+            raise self.unsupported(node, reason, "error")
         types = self._results(node, val)
         numbers = {id(v): self._number(node, v) for v in flattened(val) if isinstance(v, _SYMBOLIC)}
         binds = [n.lhs if isinstance(n, Comparison) else n for n in numbers.values()]
         if not all(isinstance(symbol, Expr) for symbol in binds):
-            raise self._unsupported(node, f"{reason}, and one of its results is no number")
+            raise self.unsupported(node, f"{reason}, and one of its results is no number")
         self._check_bound(node, types, binds)
         whole = counts_in_storage(target) and self._is_whole(node, args[0])
         try:
             operands, arguments = encode_arguments(args, kwargs)
         except TypeError as error:
-            raise self._unsupported(node, f"{reason}, and {error}") from error
+            raise self.unsupported(node, f"{reason}, and {error}") from error
         name = str(other or node.target)
         op = HostCallOp(name, operands, arguments, reason, types)
         if whole:
@@ -416,7 +479,7 @@ class _Importer:
             return True
         shape, strides = (self.symbols.extents(v) for v in (val.shape, val.stride()))
         if val.storage_offset() != 0 or unusual_strides(shape, strides) is not None:
-            raise self._unsupported(node, "it counts in the storage of a tensor that is not dense")
+            raise self.unsupported(node, "it counts in the storage of a tensor that is not dense")
         return False
 
     def _check_bound(
@@ -430,31 +493,15 @@ class _Importer:
         unknown = sorted(used - plain)
         if unknown:
             names = ", ".join(unknown)
-            raise self._unsupported(node, f"its results do not tell the value of {names}")
+            raise self.unsupported(node, f"its results do not tell the value of {names}")
 
-    def _unsupported(self, node: fx.Node, reason: str, way_out: str = "graph") -> Unsupported:
+    def unsupported(self, node: fx.Node, reason: str, way_out: str = "graph") -> Unsupported:
         operands = [
             described(a.meta.get("val") if isinstance(a, fx.Node) else a) for a in node.args
         ]
         return Unsupported(str(node.target), reason, operands, source_of(node), WAY_OUT[way_out])
 
-    # --- special nodes ----------------------------------------------------------------------
-    def getitem(self, node: fx.Node) -> None:
-        self.environment[node] = self._value(node.args[0])[node.args[1]]
-
-    def nothing(self, node: fx.Node) -> None:
-        """A statement for the tracer, true by construction when the graph runs."""
-        self.environment[node] = None
-
-    def assert_scalar(self, node: fx.Node) -> None:
-        """Dropped where it holds for all extents, otherwise checked outside."""
-        condition = self._value(node.args[0])
-        if not (
-            condition is True or (isinstance(condition, Comparison) and self._holds(condition))
-        ):
-            self._host_call(node, None, [condition, node.args[1]], {}, "an assertion on extents")
-        self.environment[node] = None
-
+    # --- conditions -----------------------------------------------------------------------------
     def _comparison(self, condition: torch.SymBool) -> Comparison | bool | torch.SymBool:
         """A SymBool as a comparison of two expressions; itself if it is none."""
         relation = sym_node(condition).expr
@@ -465,91 +512,6 @@ class _Importer:
         sides = (from_sympy(arg) for arg in relation.args)
         lhs, rhs = (side.substitute(self.symbols.aliases) for side in sides)
         return Comparison(kind, lhs, rhs)
-
-    def _holds(self, condition: Any) -> bool:
-        """Whether a condition is a comparison that no size of an input can make false."""
-        if not isinstance(condition, Comparison):
-            return False
-        lhs, rhs = condition.lhs, condition.rhs
-        if condition.kind == "le":
-            lhs, rhs = rhs, lhs
-        return condition.kind in ("le", "ge") and nonnegative(lhs - rhs, self.symbols.backed)
-
-    def copy_(self, node: fx.Node) -> None:
-        """A write to an input; later reads of the input in graph order see the new value."""
-        target, source = node.args[0], self._value(node.args[1])
-        while isinstance(target, fx.Node) and target.target is COPY_:
-            target = target.args[0]
-        if not isinstance(target, fx.Node) or target not in self.arguments:
-            raise self._unsupported(node, "a write to something that is no input")
-        old = self.block.args[self.arguments[target]]
-        if self.foreign and source.type != old.type and not all_native([old, source], {}, ()):
-            val, reason = target.meta["val"], "a dtype that the LPU does not compute with"
-            value = self._host_call(node, val, [old, source], {}, reason, aten.copy.default)
-        else:
-            value = self.b.convert(source, dtype_of(old))
-            value = self.b.broadcast(value, extents(old.type))
-        self.written[target] = self.environment[target] = self.environment[node] = value
-
-    def item(self, node: fx.Node) -> None:
-        """A float is a 0-d tensor that stays on the device; an integer binds a symbol."""
-        val, x = node.meta["val"], self._value(node.args[0])
-        if isinstance(val, torch.SymFloat):
-            scalar = self.b.convert(self.b.reshape(x, ()), torch.float64)
-            self.floats[str(sym_node(val).expr)] = scalar
-            self.environment[node] = FloatScalar(scalar)
-        else:
-            self.environment[node] = self._host_call(node, val, [x], {}, "a number read by Python")
-
-    def with_effects(self, node: fx.Node) -> None:
-        """An operator with a side effect, run in eager: host calls keep their order anyway."""
-        _, target, *args = node.args
-        args = [self._value(a) for a in args]
-        kwargs = {key: self._value(a) for key, a in node.kwargs.items()}
-        reason = "its side effects are outside"
-        results = self._host_call(node, node.meta["val"][1:], args, kwargs, reason, target)
-        self.environment[node] = (None, *results)
-
-    def as_strided(self, node: fx.Node) -> None:
-        """A gather from the storage of the node it is a view of.
-
-        That node has to be dense, or an argument: PyTorch then looks at the storage around it.
-        """
-        base = storage_base(node)
-        val, result = base.meta["val"], node.meta["val"]
-        shape, strides = (self.symbols.extents(v) for v in (val.shape, val.stride()))
-        order = dense_order(shape, strides, self.symbols.ranges)
-        self.b.shape, self.b.dtype = self.symbols.extents(result.shape), result.dtype
-        offset = self.symbols.expr(result.storage_offset())
-        steps = self.symbols.extents(result.stride())
-        ends = [(e - 1) * s for e, s in zip(self.b.shape, steps, strict=True)]
-        beyond = not nonnegative(product(shape) - 1 - sum(ends, offset), self.symbols.ranges)
-        dense = order is not None and self.symbols.expr(val.storage_offset()) == 0
-        argument = base in self.arguments and base not in self.written
-        foreign = val.dtype not in NATIVE
-        if argument and (not dense or beyond or foreign):
-            reason = "it may reach elements around those of an argument"
-            args = [self.environment[base], self.b.shape, steps, offset]
-            self.environment[node] = self._host_call(node, result, args, {}, reason)
-            return
-        if order is None or not dense or foreign:
-            raise self._unsupported(node, "as_strided of a tensor that is not dense in its storage")
-        flat = self.b.transpose(self.environment[base], order)
-        flat = self.b.reshape(flat, [product(shape)])
-        self.environment[node] = views.as_strided(self.b, flat, steps, offset)
-
-
-_SPECIAL: Mapping[Any, Callable[[_Importer, fx.Node], None]] = {
-    operator.getitem: _Importer.getitem,
-    COPY_: _Importer.copy_,
-    aten._local_scalar_dense.default: _Importer.item,
-    aten.as_strided.default: _Importer.as_strided,
-    with_effects: _Importer.with_effects,
-    aten._assert_scalar.default: _Importer.assert_scalar,
-    aten.sym_constrain_range.default: _Importer.nothing,
-    aten.sym_constrain_range_for_size.default: _Importer.nothing,
-    aten._assert_tensor_metadata.default: _Importer.nothing,
-}
 
 
 _SYMBOLIC = (torch.SymInt, torch.SymBool)

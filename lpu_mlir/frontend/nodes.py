@@ -9,6 +9,10 @@ from typing import Any
 import torch
 import torch._higher_order_ops.effects  # pyright: ignore[reportUnusedImport]  # registers with_effects
 from torch import fx
+from torch._functorch._aot_autograd.descriptors import (
+    BackwardTokenAOTInput,
+    ForwardTokenAOTInput,
+)
 from xdsl.dialects.builtin import (
     FileLineColLoc,
     IntAttr,
@@ -81,9 +85,8 @@ def source_of(node: fx.Node) -> str | None:
 
 
 def is_token(node: fx.Node) -> bool:
-    """Whether a placeholder only orders operators with side effects."""
-    users = list(node.users)
-    return bool(users) and all(u.target is with_effects and u.args[0] is node for u in users)
+    """Whether a placeholder only orders operators with side effects: AOTAutograd passes None."""
+    return isinstance(node.meta.get("desc"), ForwardTokenAOTInput | BackwardTokenAOTInput)
 
 
 def all_native(args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any]) -> bool:

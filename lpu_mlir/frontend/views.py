@@ -27,9 +27,10 @@ def reshaped(b: GraphBuilder, x: SSAValue, *_: Any, **__: Any) -> SSAValue:
     return b.reshape(x, b.shape)
 
 
-def converted(b: GraphBuilder, x: SSAValue, *_: Any, **__: Any) -> SSAValue:
-    """clone, alias, _to_copy: values have no identity, only the dtype may change."""
-    return b.convert(x, b.dtype)
+def converted(b: GraphBuilder, x: Operand, *_: Any, **__: Any) -> SSAValue:
+    """clone, alias, _to_copy: values have no identity, only the dtype may change.  Under vmap
+    PyTorch copies numbers, too."""
+    return b.operand(x, b.dtype)
 
 
 def permute(b: GraphBuilder, x: SSAValue, dims: Sequence[int]) -> SSAValue:

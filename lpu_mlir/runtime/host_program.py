@@ -140,8 +140,26 @@ class Copy:
     target: Access
 
 
-Step: TypeAlias = MakeArena | MakeBuffer | Forget | Launches | HostCall | Copy
-STEPS = (MakeArena, MakeBuffer, Forget, Launches, HostCall, Copy)
+@dataclass(frozen=True)
+class If:
+    """One of two lists of steps, as a bool in memory says."""
+
+    flag: Access
+    then: tuple[Step, ...]
+    otherwise: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class While:
+    """Steps that are repeated as long as `condition` leaves a true bool in memory."""
+
+    flag: Access
+    condition: tuple[Step, ...]
+    body: tuple[Step, ...]
+
+
+Step: TypeAlias = "MakeArena | MakeBuffer | Forget | Launches | HostCall | Copy | If | While"
+STEPS = (MakeArena, MakeBuffer, Forget, Launches, HostCall, Copy, If, While)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from ctypes import c_bool
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -23,9 +24,11 @@ from lpu_mlir.runtime.host_program import (
     HostCall,
     HostFunction,
     HostProgram,
+    If,
     Launches,
     MakeArena,
     MakeBuffer,
+    While,
 )
 from lpu_mlir.runtime.kernels import LoadedKernel
 from lpu_mlir.runtime.numbers import Symbols, number, numbers
@@ -48,6 +51,14 @@ class Call:
     def set(self, root: int, tensor: Tensor) -> None:
         self.tensors[root], self.addresses[root] = tensor, tensor.data_ptr()
 
+    def inside(self, steps: Sequence[Step]) -> None:
+        """Takes the steps of a branch, or once those of a loop; they may bind symbols anew."""
+        before = self.symbols
+        self.symbols = dict(before)
+        for step in steps:
+            step(self)
+        self.symbols = before
+
 
 Step: TypeAlias = Callable[[Call], None]
 
@@ -59,7 +70,7 @@ class Function:
         self.kernels, self.others = kernels, described.others
         self.buffers = SHARED.get()
         self.arenas = {step.root for step in described.steps if isinstance(step, MakeArena)}
-        self.steps = [_STEPS[type(step)](self, step) for step in described.steps]
+        self.steps = self.closures(described.steps)
         self.returned = [self.reader(access) for access in described.returned]
 
     def __call__(
@@ -72,6 +83,9 @@ class Function:
         for step in self.steps:
             step(call)
         return [read(call) for read in self.returned]
+
+    def closures(self, steps: Sequence[Any]) -> list[Step]:
+        return [_STEPS[type(step)](self, step) for step in steps]
 
     # --- steps ---
     def make_arena(self, arena: MakeArena) -> Step:
@@ -158,7 +172,33 @@ class Function:
 
         return step
 
+    def choose(self, step: If) -> Step:
+        flag = self.flag(step.flag)
+        then, otherwise = self.closures(step.then), self.closures(step.otherwise)
+
+        def choose(call: Call) -> None:
+            call.inside(then if flag(call) else otherwise)
+
+        return choose
+
+    def repeat(self, step: While) -> Step:
+        flag = self.flag(step.flag)
+        condition, body = self.closures(step.condition), self.closures(step.body)
+
+        def repeat(call: Call) -> None:
+            call.inside(condition)
+            while flag(call):
+                call.inside(body)
+                call.inside(condition)
+
+        return repeat
+
     # --- tensors ---
+    def flag(self, access: Access) -> Callable[[Call], bool]:
+        """What reads a bool where it lies."""
+        root, start = access.root, number(access.start)
+        return lambda call: c_bool.from_address(call.addresses[root] + start(call.symbols)).value
+
     def reader(self, access: Access) -> Callable[[Call], Tensor]:
         """What gives elements of a root as a tensor."""
         root, layout, begin = access.root, access.layout, number(access.start)
@@ -187,6 +227,8 @@ _STEPS: Mapping[type[Any], Callable[[Function, Any], Step]] = {
     Launches: Function.launches,
     HostCall: Function.host_call,
     Copy: Function.copy,
+    If: Function.choose,
+    While: Function.repeat,
 }
 """Step of the host program -> what makes the closure that does it."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
@@ -24,6 +24,8 @@ from lpu_mlir.dialects.lpu import (
     FREEZE,
     FROZEN,
     HostCallOp,
+    IfOp,
+    WhileOp,
     element_bytes,
     element_type,
     extents,
@@ -53,6 +55,10 @@ class Run:
     symbols: Symbols
     memory: Memory
     stats: RunStats
+
+    def inside(self) -> Run:
+        """That of a branch, or of a loop's body once: they may bind symbols anew."""
+        return replace(self, symbols=dict(self.symbols))
 
 
 @dataclass
@@ -320,6 +326,35 @@ def _call(b: _Builder, op: func.CallOp) -> Step:
     return step
 
 
+def _if(b: _Builder, op: IfOp) -> Step:
+    functions, flag = b.program.functions, b.slot(op.flag)
+    then, otherwise = op.then_function.string_value(), op.else_function.string_value()
+    arguments = [b.slot(v) for v in op.arguments]
+
+    def step(frame: Frame) -> None:
+        chosen = then if frame.values[flag].item() else otherwise
+        given = [frame.values[slot] for slot in arguments]
+        functions[chosen].call(frame.run.inside(), given)
+
+    return step
+
+
+def _while(b: _Builder, op: WhileOp) -> Step:
+    assert op.into is not None
+    functions, flag = b.program.functions, b.slot(op.into)
+    condition, body = op.condition.string_value(), op.body.string_value()
+    arguments = [b.slot(v) for v in (*op.carried, *op.captured)]
+
+    def step(frame: Frame) -> None:
+        given = [frame.values[slot] for slot in arguments]
+        functions[condition].call(frame.run.inside(), [*given, frame.values[flag]])
+        while frame.values[flag].item():
+            functions[body].call(frame.run.inside(), given)
+            functions[condition].call(frame.run.inside(), [*given, frame.values[flag]])
+
+    return step
+
+
 def _host_call(b: _Builder, op: HostCallOp) -> Step:
     call, name = describe_host_call(op).maker(), op.overload.data
     operands, results = [b.slot(v) for v in op.inputs], [b.slot(v) for v in op.outputs]
@@ -349,5 +384,7 @@ STEPS: Mapping[type[Operation], Callable[[_Builder, Any], Step | None]] = {
     func.CallOp: _call,
     func.ReturnOp: _return,
     HostCallOp: _host_call,
+    IfOp: _if,
+    WhileOp: _while,
 }
 """Operation of the host program -> the step that does it."""

@@ -22,18 +22,24 @@ from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import (
     COMPUTED,
     HostCallOp,
+    IfOp,
     IntsAttr,
     ShapeAttr,
+    WhileOp,
     bound_late,
     element_type,
     extents,
+    i1,
     memref_type,
+    tensor_type,
 )
 from lpu_mlir.dialects.lpu_host import AllocOp, CopyOp
 from lpu_mlir.dialects.lpu_loop import Dim, LoadOp, NestOp, OverOp, StoreOp, WriteBackOp
 from lpu_mlir.nests.nest import Nest, Store, write
 from lpu_mlir.nests.scalar import Scalars
 
+CALLS = (func.CallOp, IfOp, WhileOp)
+"""Operations that are given the buffers of their results."""
 STRIDES = "lpu.strides"
 RETURNED = "lpu.returned"
 """Attribute of a function on memrefs: which results it returns; the others are arguments."""
@@ -280,9 +286,10 @@ class Bufferization:
         first = self.chain_start(value)
         if first is holds:
             return True
-        if first in self.buffers or not isinstance(first.owner, NestOp | func.CallOp):
+        calls = isinstance(first.owner, CALLS)
+        if first in self.buffers or not (calls or isinstance(first.owner, NestOp)):
             return False
-        if isinstance(first.owner, func.CallOp) and buffer.type != _memref(first.type, None):
+        if calls and buffer.type != _memref(first.type, None):
             return False  # functions other than @main give dense results
         if holds is not None and not self.order.is_free(holds, first):
             return False
@@ -315,6 +322,10 @@ class Bufferization:
                 self.rebuild_nest(op)
             case func.CallOp():
                 self.rebuild_call(op)
+            case IfOp():
+                self.rebuild_if(op)
+            case WhileOp():
+                self.rebuild_while(op)
             case HostCallOp():
                 self.rebuild_host_call(op)
             case func.ReturnOp():
@@ -381,9 +392,7 @@ class Bufferization:
         for result in call.results:
             if result in kept:
                 continue
-            if result not in self.buffers:
-                self.buffers[result] = self.alloc(result.type)
-            operands.append(self.buffers[result])
+            operands.append(self.provided(result))
         new = func.CallOp(call.callee, operands, [_memref(r.type, None) for r in kept])
         self.buffers.update(zip(kept, new.results, strict=True))
         new.location = call.location
@@ -391,6 +400,38 @@ class Bufferization:
         for position in contract.writes:
             if operands[position] is not given[position]:
                 self.copy(operands[position], given[position])
+
+    def rebuild_if(self, op: IfOp) -> None:
+        contract = self.contracts[op.then_function.string_value()]
+        given = [self.buffers[a] for a in op.arguments]
+        operands = [self.as_layout(b, t) for b, t in zip(given, contract.arguments, strict=True)]
+        operands += [self.provided(result) for result in op.outputs]
+        then, other = op.then_function.string_value(), op.else_function.string_value()
+        self.add_at(op, IfOp(self.buffers[op.flag], then, other, operands, []))
+
+    def rebuild_while(self, op: WhileOp) -> None:
+        """The loop changes buffers of its own, into which its first values are copied."""
+        contract = self.contracts[op.body.string_value()]
+        carried: list[SSAValue] = []
+        for value, result in zip(op.carried, op.outputs, strict=True):
+            carried.append(self.provided(result))
+            self.copy(self.buffers[value], carried[-1])
+        given = [self.buffers[value] for value in op.captured]
+        types = contract.arguments[len(carried) :]
+        captured = [self.as_layout(b, t) for b, t in zip(given, types, strict=True)]
+        into = self.alloc(tensor_type(i1, ()))
+        condition, body = op.condition.string_value(), op.body.string_value()
+        self.add_at(op, WhileOp(condition, body, carried, captured, into))
+
+    def provided(self, result: SSAValue) -> SSAValue:
+        """The buffer that a call is given for a result."""
+        if result not in self.buffers:
+            self.buffers[result] = self.alloc(result.type)
+        return self.buffers[result]
+
+    def add_at(self, old: Operation, new: Operation) -> None:
+        new.location = old.location
+        self.block.add_op(new)
 
     def as_layout(self, buffer: SSAValue, type: Attribute) -> SSAValue:
         """The buffer, or a copy of it in the layout of `type`."""

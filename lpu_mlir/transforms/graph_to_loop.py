@@ -22,6 +22,8 @@ from lpu_mlir.dialects.expr import Expr, contiguous_strides, product, simplify
 from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import (
     HostCallOp,
+    IfOp,
+    WhileOp,
     element_type,
     extents,
     i1,
@@ -331,6 +333,9 @@ COMPUTES: Mapping[type[Operation], Callable[..., Node]] = {
 
 # --- the pass -----------------------------------------------------------------------------------
 
+OPAQUE = (func.CallOp, func.ReturnOp, HostCallOp, IfOp, WhileOp)
+"""Operations that take whole tensors."""
+
 
 class Lowering:
     """Rebuilds one function, operation by operation."""
@@ -356,7 +361,7 @@ class Lowering:
         elif isinstance(op, lpu_graph.WriteBackOp):
             value, target = self.whole(op.value), self.views[op.target].source
             self.block.add_op(lpu_loop.WriteBackOp(value, target))
-        elif isinstance(op, func.CallOp | func.ReturnOp | HostCallOp):
+        elif isinstance(op, OPAQUE):
             self.opaque(op)
         else:
             message = f"'{op.name}' has no lowering to lpu_loop"
@@ -429,7 +434,7 @@ class Lowering:
         return nest.results[0]
 
     def opaque(self, op: Operation) -> None:
-        """Calls, host calls and returns take whole tensors."""
+        """What takes whole tensors."""
         new = op.clone(value_mapper={o: self.whole(o) for o in op.operands})
         self.block.add_op(new)
         for old, result in zip(op.results, new.results, strict=True):

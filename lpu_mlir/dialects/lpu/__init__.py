@@ -22,6 +22,7 @@ from lpu_mlir.dialects.lpu.attributes import (
     print_dims,
     print_exprs,
 )
+from lpu_mlir.dialects.lpu.control import IfOp, WhileOp
 from lpu_mlir.dialects.lpu.ops import (
     HostCallOp,
     RemFOp,
@@ -53,7 +54,7 @@ from lpu_mlir.dialects.lpu.types import (
 
 Lpu = Dialect(
     "lpu",
-    [HostCallOp, RemFOp],
+    [HostCallOp, IfOp, WhileOp, RemFOp],
     [ExprAttr, ShapeAttr, IntsAttr, DimsAttr, LayoutAttr, SymbolAttr, OperandAttr, TorchAttr],
 )
 
@@ -66,6 +67,7 @@ __all__ = [
     "ExprAttr",
     "Extent",
     "HostCallOp",
+    "IfOp",
     "IntsAttr",
     "LayoutAttr",
     "Lpu",
@@ -74,6 +76,7 @@ __all__ = [
     "ShapeAttr",
     "SymbolAttr",
     "TorchAttr",
+    "WhileOp",
     "bound_late",
     "element_bytes",
     "element_type",

@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from xdsl.dialects import func
+from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
 
 from lpu_mlir.dialects import lpu_host
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import (
     HostCallOp,
+    IfOp,
+    WhileOp,
     element_bytes,
     element_type,
     offset,
@@ -118,7 +121,45 @@ class Copy:
     target: Buffer
 
 
-Step: TypeAlias = Run | HostCall | Copy
+@dataclass(frozen=True)
+class Own:
+    """Memory of its own for a root, made in mid-course."""
+
+    root: Root
+
+
+@dataclass(frozen=True)
+class If:
+    """One of two lists of steps."""
+
+    flag: Buffer
+    then: list[Step]
+    otherwise: list[Step]
+
+
+@dataclass(frozen=True)
+class While:
+    """Steps that are repeated as long as others put a true element there."""
+
+    flag: Buffer
+    condition: list[Step]
+    body: list[Step]
+
+
+Step: TypeAlias = "Run | HostCall | Copy | Own | If | While"
+
+
+def walk(steps: Sequence[Step]) -> Iterator[Step]:
+    """The steps, and those inside of them."""
+    for step in steps:
+        yield step
+        match step:
+            case If():
+                yield from walk([*step.then, *step.otherwise])
+            case While():
+                yield from walk([*step.condition, *step.body])
+            case _:
+                pass
 
 
 @dataclass
@@ -130,11 +171,23 @@ class FlatProgram:
     arenas: list[Arena] = field(default_factory=list[Arena])
     """Those that are used by more than one step."""
     owned: list[Root] = field(default_factory=list[Root])
-    """Buffers by themselves, which the program makes."""
+    """Buffers by themselves, which the program makes; those of branches and loops are steps."""
     returned: list[Buffer] = field(default_factory=list[Buffer])
 
+    def made(self) -> Iterator[Root]:
+        """The roots that are made while it runs, beside arenas."""
+        yield from self.owned
+        for step in walk(self.steps):
+            match step:
+                case Own():
+                    yield step.root
+                case HostCall():
+                    yield from step.results
+                case _:
+                    pass
+
     def launches(self) -> Iterator[Launch]:
-        for step in self.steps:
+        for step in walk(self.steps):
             if isinstance(step, Run):
                 yield from step.launches
 
@@ -182,6 +235,17 @@ class _Flattener:
     flat: FlatProgram
     functions: Mapping[str, func.FuncOp]
     arenas: list[Arena] = field(default_factory=list[Arena])
+    inside: list[Step] | None = None
+    """The steps of a branch or loop that is being walked."""
+
+    @property
+    def steps(self) -> list[Step]:
+        return self.flat.steps if self.inside is None else self.inside
+
+    @property
+    def here(self) -> int:
+        """The number of the step that is being added; of a branch or loop, for all inside of it."""
+        return len(self.flat.steps) - (self.inside is None)
 
     def function(
         self, function: func.FuncOp, buffers: dict[SSAValue, Buffer], depth: int
@@ -197,6 +261,10 @@ class _Flattener:
                     buffers[op.output] = Buffer(place, Expr.const(0), layout_of(op.output.type))
                 case func.CallOp():
                     self.call(op, buffers, depth)
+                case IfOp():
+                    self.choose(op, buffers, depth)
+                case WhileOp():
+                    self.repeat(op, buffers, depth)
                 case func.ReturnOp():
                     return [buffers[value] for value in op.operands]
                 case _:
@@ -204,18 +272,57 @@ class _Flattener:
         return []
 
     def call(self, op: func.CallOp, buffers: dict[SSAValue, Buffer], depth: int) -> None:
-        callee = self.functions[op.callee.string_value()]
+        returned = self.called(op.callee, op.arguments, buffers, depth)
+        buffers.update(zip(op.results, returned, strict=True))
+
+    def called(
+        self,
+        ref: SymbolRefAttr,
+        arguments: Sequence[SSAValue],
+        buffers: dict[SSAValue, Buffer],
+        depth: int,
+    ) -> list[Buffer]:
+        """Adds what a function does, given these values; what it returns."""
+        callee = self.functions[ref.string_value()]
         parameters = callee.body.block.args
-        for value, parameter in zip(op.arguments, parameters, strict=True):
+        for value, parameter in zip(arguments, parameters, strict=True):
             if value.type != parameter.type:
                 name = callee.sym_name.data
                 raise ValueError(f"@{name} takes {parameter.type}, got {value.type}")
-        given = [buffers[value] for value in op.arguments]
+        given = [buffers[value] for value in arguments]
         before = len(self.arenas)
         returned = self.function(callee, dict(zip(parameters, given, strict=True)), depth + 1)
         gone = [arena.root for arena in self.arenas[before:]]
         assert all(buffer.object.root not in gone for buffer in returned)
-        buffers.update(zip(op.results, returned, strict=True))
+        return returned
+
+    def choose(self, op: IfOp, buffers: dict[SSAValue, Buffer], depth: int) -> None:
+        refs = (op.then_function, op.else_function)
+        then, otherwise = (self.nested(ref, op.arguments, buffers, depth) for ref in refs)
+        flag = buffers[op.flag]
+        self.add(If(flag, then, otherwise), [flag])
+
+    def repeat(self, op: WhileOp, buffers: dict[SSAValue, Buffer], depth: int) -> None:
+        assert op.into is not None
+        given = (*op.carried, *op.captured)
+        condition = self.nested(op.condition, (*given, op.into), buffers, depth)
+        body = self.nested(op.body, given, buffers, depth)
+        flag = buffers[op.into]
+        self.add(While(flag, condition, body), [flag])
+
+    def nested(
+        self,
+        ref: SymbolRefAttr,
+        arguments: Sequence[SSAValue],
+        buffers: dict[SSAValue, Buffer],
+        depth: int,
+    ) -> list[Step]:
+        """The steps of a function that is called in a branch or loop."""
+        outer, self.inside = self.inside, []
+        returned = self.called(ref, arguments, buffers, depth)
+        assert not returned, "a branch or loop writes to what it is given"
+        steps, self.inside = self.inside, outer
+        return steps
 
     def arena(self, op: lpu_host.ArenaOp, depth: int) -> Arena:
         arena = Arena(Root(layout_of(op.output.type)), op.peak.data, depth)
@@ -224,12 +331,12 @@ class _Flattener:
 
     # --- steps ---
     def add(self, step: Step, buffers: Sequence[Buffer]) -> None:
-        self.flat.steps.append(step)
+        self.steps.append(step)
         self.touch_all(buffers)
 
     def touch_all(self, buffers: Sequence[Buffer]) -> None:
         for buffer in buffers:
-            self.touch(buffer, len(self.flat.steps) - 1)
+            self.touch(buffer, self.here)
 
     def touch(self, buffer: Buffer, step: int) -> None:
         """Notes that a step uses a buffer."""
@@ -238,9 +345,9 @@ class _Flattener:
 
     def launch(self, op: lpu_host.LaunchOp, buffers: dict[SSAValue, Buffer]) -> None:
         given = tuple(buffers[value] for value in op.buffers)
-        if not self.flat.steps or not isinstance(self.flat.steps[-1], Run):
-            self.flat.steps.append(Run())
-        run = self.flat.steps[-1]
+        if not self.steps or not isinstance(self.steps[-1], Run):
+            self.steps.append(Run())
+        run = self.steps[-1]
         assert isinstance(run, Run)
         run.launches.append(Launch(op.kernel.string_value(), given, tuple(op.indices.data)))
         self.touch_all(given)
@@ -258,7 +365,11 @@ class _Flattener:
 
     def alloc(self, op: lpu_host.AllocOp, buffers: dict[SSAValue, Buffer]) -> None:
         buffers[op.output] = _whole(op.output)
-        self.flat.owned.append(buffers[op.output].object.root)
+        root = buffers[op.output].object.root
+        if self.inside is None:
+            self.flat.owned.append(root)
+        else:
+            self.inside.append(Own(root))
 
     def view(self, op: lpu_host.ViewOp, buffers: dict[SSAValue, Buffer]) -> None:
         source, type = buffers[op.source], op.output.type

@@ -23,11 +23,15 @@ from lpu_mlir.runtime.describe.flat import (
     Copy,
     FlatProgram,
     HostCall,
+    If,
+    Own,
     Root,
     Run,
+    While,
     aliases,
     flatten,
 )
+from lpu_mlir.runtime.describe.flat import Step as FlatStep
 from lpu_mlir.runtime.describe.host_call import describe_host_call
 from lpu_mlir.runtime.describe.kernels import Emit, describe_kernel, emit
 from lpu_mlir.runtime.describe.launches import describe_launches
@@ -118,8 +122,7 @@ def submitted(llvm: ThreadPoolExecutor, loader: Loader, text: str) -> Future[byt
 
 def describe_function(flat: FlatProgram, kernels: Mapping[str, Kernel]) -> HostFunction:
     """A function's steps, with those between them that make memory and let go of it."""
-    made = [root for step in flat.steps if isinstance(step, HostCall) for root in step.results]
-    others = [*(arena.root for arena in flat.arenas), *flat.owned, *made]
+    others = [*(arena.root for arena in flat.arenas), *flat.made()]
     describer = _Describer(flat, kernels, [*flat.arguments, *others])
     steps: list[Step] = []
     for number, step in enumerate(flat.steps):
@@ -145,7 +148,10 @@ class _Describer:
             *(MakeBuffer(self.numbers[root], root.layout) for root in owned),
         ]
 
-    def step(self, step: Run | HostCall | Copy) -> Step:
+    def steps(self, steps: Sequence[FlatStep]) -> tuple[Step, ...]:
+        return tuple(map(self.step, steps))
+
+    def step(self, step: FlatStep) -> Step:
         match step:
             case Run():
                 return describe_launches(step, self.kernels, self.numbers)
@@ -155,6 +161,14 @@ class _Describer:
                 return host_program.HostCall(describe_host_call(step.op), operands, results)
             case Copy():
                 return host_program.Copy(self.access(step.source), self.access(step.target))
+            case Own():
+                return MakeBuffer(self.numbers[step.root], step.root.layout)
+            case If():
+                branches = self.steps(step.then), self.steps(step.otherwise)
+                return host_program.If(self.access(step.flag), *branches)
+            case While():
+                parts = self.steps(step.condition), self.steps(step.body)
+                return host_program.While(self.access(step.flag), *parts)
 
     def access(self, buffer: Buffer) -> Access:
         root, start = buffer.object.root, buffer.object.offset + buffer.start

@@ -30,3 +30,39 @@
 %a, %b = "test.op"() : () -> (i32, i32)
 // CHECK: Unexpected attribute i32
 %r = lpu.remf %a, %b : i32
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  func.return %x : tensor<4xf32>
+}
+%p, %x = "test.op"() : () -> (tensor<2xi1>, tensor<4xf32>)
+// CHECK: decides by tensor<2xi1>, expected one element of i1
+%r = lpu.if %p then @f else @f(%x) : tensor<2xi1>, (tensor<4xf32>) -> (tensor<4xf32>)
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  func.return %x : tensor<4xf32>
+}
+%p, %x = "test.op"() : () -> (tensor<i1>, tensor<4xf32>)
+// CHECK: no function is called @g
+%r = lpu.if %p then @f else @g(%x) : tensor<i1>, (tensor<4xf32>) -> (tensor<4xf32>)
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  func.return %x : tensor<4xf32>
+}
+%p, %x = "test.op"() : () -> (tensor<i1>, tensor<5xf32>)
+// CHECK: @f takes (tensor<4xf32>), got (tensor<5xf32>)
+%r = lpu.if %p then @f else @f(%x) : tensor<i1>, (tensor<5xf32>) -> (tensor<5xf32>)
+
+// -----
+
+func.func @f(%x: tensor<i1>) -> tensor<i1> {
+  func.return %x : tensor<i1>
+}
+%x = "test.op"() : () -> (tensor<i1>)
+// CHECK: @f must give nothing
+%r = lpu.while @f do @f(%x)() : (tensor<i1>), () -> (tensor<i1>)

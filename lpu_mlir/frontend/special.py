@@ -1,0 +1,138 @@
+"""Nodes that are no calls of operators on tensors, or that change something."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from lpu_mlir.dialects.expr import nonnegative, product
+from lpu_mlir.dialects.lpu import extents
+from lpu_mlir.frontend import views
+from lpu_mlir.frontend.builder import FloatScalar, dtype_of
+from lpu_mlir.frontend.calls import Comparison
+from lpu_mlir.frontend.nodes import all_native
+from lpu_mlir.frontend.nodes import with_effects as effects
+from lpu_mlir.frontend.outputs import COPY_, dense_order, storage_base
+from lpu_mlir.frontend.symint import sym_node
+from lpu_mlir.frontend.types import NATIVE
+
+if TYPE_CHECKING:
+    from lpu_mlir.frontend.importer import Importer
+
+aten = torch.ops.aten
+
+
+def getitem(importer: Importer, node: fx.Node) -> None:
+    importer.environment[node] = importer.value(node.args[0])[node.args[1]]
+
+
+def nothing(importer: Importer, node: fx.Node) -> None:
+    """A statement for the tracer, true by construction when the graph runs."""
+    importer.environment[node] = None
+
+
+def assert_scalar(importer: Importer, node: fx.Node) -> None:
+    """Dropped where it holds for all extents, otherwise checked outside."""
+    condition = importer.value(node.args[0])
+    if not (
+        condition is True or (isinstance(condition, Comparison) and _holds(importer, condition))
+    ):
+        importer.host_call(node, None, [condition, node.args[1]], {}, "an assertion on extents")
+    importer.environment[node] = None
+
+
+def _holds(importer: Importer, condition: Any) -> bool:
+    """Whether a condition is a comparison that no size of an input can make false."""
+    if not isinstance(condition, Comparison):
+        return False
+    lhs, rhs = condition.lhs, condition.rhs
+    if condition.kind == "le":
+        lhs, rhs = rhs, lhs
+    return condition.kind in ("le", "ge") and nonnegative(lhs - rhs, importer.symbols.backed)
+
+
+def copy_(importer: Importer, node: fx.Node) -> None:
+    """A write to an input; later reads of the input in graph order see the new value."""
+    target, source = node.args[0], importer.value(node.args[1])
+    while isinstance(target, fx.Node) and target.target is COPY_:
+        target = target.args[0]
+    if not isinstance(target, fx.Node) or target not in importer.arguments:
+        raise importer.unsupported(node, "a write to something that is no input")
+    old = importer.block.args[importer.arguments[target]]
+    if importer.foreign and source.type != old.type and not all_native([old, source], {}, ()):
+        val, reason = target.meta["val"], "a dtype that the LPU does not compute with"
+        value = importer.host_call(node, val, [old, source], {}, reason, aten.copy.default)
+    else:
+        value = importer.b.convert(source, dtype_of(old))
+        value = importer.b.broadcast(value, extents(old.type))
+    importer.written[target] = importer.environment[target] = importer.environment[node] = value
+
+
+def item(importer: Importer, node: fx.Node) -> None:
+    """A float is a 0-d tensor that stays on the device; an integer binds a symbol."""
+    val, x = node.meta["val"], importer.value(node.args[0])
+    if isinstance(val, torch.SymFloat):
+        scalar = importer.b.convert(importer.b.reshape(x, ()), torch.float64)
+        importer.floats[str(sym_node(val).expr)] = scalar
+        importer.environment[node] = FloatScalar(scalar)
+    else:
+        importer.environment[node] = importer.host_call(
+            node, val, [x], {}, "a number read by Python"
+        )
+
+
+def with_effects(importer: Importer, node: fx.Node) -> None:
+    """An operator with a side effect, run in eager: host calls keep their order anyway."""
+    _, target, *args = node.args
+    args = [importer.value(a) for a in args]
+    kwargs = {key: importer.value(a) for key, a in node.kwargs.items()}
+    reason = "its side effects are outside"
+    results = importer.host_call(node, node.meta["val"][1:], args, kwargs, reason, target)
+    importer.environment[node] = (None, *results)
+
+
+def as_strided(importer: Importer, node: fx.Node) -> None:
+    """A gather from the storage of the node it is a view of.
+
+    That node has to be dense, or an argument: PyTorch then looks at the storage around it.
+    """
+    base = storage_base(node)
+    val, result = base.meta["val"], node.meta["val"]
+    shape, strides = (importer.symbols.extents(v) for v in (val.shape, val.stride()))
+    order = dense_order(shape, strides, importer.symbols.ranges)
+    importer.b.shape, importer.b.dtype = importer.symbols.extents(result.shape), result.dtype
+    offset = importer.symbols.expr(result.storage_offset())
+    steps = importer.symbols.extents(result.stride())
+    ends = [(e - 1) * s for e, s in zip(importer.b.shape, steps, strict=True)]
+    beyond = not nonnegative(product(shape) - 1 - sum(ends, offset), importer.symbols.ranges)
+    dense = order is not None and importer.symbols.expr(val.storage_offset()) == 0
+    argument = base in importer.arguments and base not in importer.written
+    foreign = val.dtype not in NATIVE
+    if argument and (not dense or beyond or foreign):
+        reason = "it may reach elements around those of an argument"
+        args = [importer.environment[base], importer.b.shape, steps, offset]
+        importer.environment[node] = importer.host_call(node, result, args, {}, reason)
+        return
+    if order is None or not dense or foreign:
+        raise importer.unsupported(node, "as_strided of a tensor that is not dense in its storage")
+    flat = importer.b.transpose(importer.environment[base], order)
+    flat = importer.b.reshape(flat, [product(shape)])
+    importer.environment[node] = views.as_strided(importer.b, flat, steps, offset)
+
+
+SPECIAL: Mapping[Any, Callable[[Importer, fx.Node], None]] = {
+    operator.getitem: getitem,
+    COPY_: copy_,
+    aten._local_scalar_dense.default: item,
+    aten.as_strided.default: as_strided,
+    effects: with_effects,
+    aten._assert_scalar.default: assert_scalar,
+    aten.sym_constrain_range.default: nothing,
+    aten.sym_constrain_range_for_size.default: nothing,
+    aten._assert_tensor_metadata.default: nothing,
+}
+"""What a node calls -> what imports it."""
