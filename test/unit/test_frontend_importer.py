@@ -356,10 +356,13 @@ def test_in_place_operators_are_refused():
         import_graph(make_fx(lambda x: x.clone().relu_())(X))
 
 
-def test_higher_order_operators_are_refused():
-    from torch._higher_order_ops.map import map as map_
+def test_other_higher_order_operators_are_refused():
+    from torch._higher_order_ops.out_dtype import out_dtype
 
-    graph = make_fx(lambda x: map_(lambda y: y + 1, x), tracing_mode="fake")(X)
+    x = torch.ones(3, 3, dtype=torch.int8)
+    product = torch.ops.aten.mm.default
+    graph = make_fx(lambda x: out_dtype(product, torch.int32, x, x), tracing_mode="fake")(x)
+    assert any(node.target is out_dtype for node in graph.graph.nodes)
     with pytest.raises(Unsupported, match="no operator of eager PyTorch"):
         import_graph(graph)
 
