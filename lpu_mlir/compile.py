@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +12,6 @@ from typing import Any, cast
 
 import torch
 from torch import fx
-from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from xdsl.dialects.builtin import ModuleOp
 
@@ -40,7 +38,7 @@ from lpu_mlir.runtime.stats import Runnable
 LOG = logger("graph")
 
 LARGE = 1000
-"""Graphs of so many nodes are worth a search for garbage, which takes half a second."""
+"""Before graphs of so many nodes what others left is collected."""
 
 
 def interpreter_params(options: Options) -> InterpreterParams:
@@ -76,7 +74,8 @@ def compile_fx(
     options = options or Options()
     target = get_target(options.target)
     record = record or begin_graph()
-    _make_room(len(gm.graph.nodes))
+    if len(gm.graph.nodes) > LARGE:
+        COLLECTION.make_room()
     importing = partial(import_graph, gm, fallback=options.fallback, handlers=handlers)
     # AOTAutograd may call with fake tensors switched on: constants made now would be fake.
     title = f"compiling {len(gm.graph.nodes):,} operators"
@@ -103,12 +102,6 @@ def compile_fx(
         record.prepared(perf_counter() - start)
         LOG.info("%s, %s", record, options)
         return Executable(signature, program, record.listener)
-
-
-def _make_room(nodes: int) -> None:
-    """Before a large graph is compiled, frees the one before it, which refers to itself."""
-    if nodes > LARGE and counters["stats"]["unique_graphs"]:
-        gc.collect()
 
 
 def count_operators(gm: fx.GraphModule, module: ModuleOp) -> tuple[int, list[Fallback]]:
