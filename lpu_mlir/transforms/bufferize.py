@@ -385,7 +385,7 @@ class Bufferization:
     def rebuild_call(self, call: func.CallOp) -> None:
         contract = self.contracts[call.callee.string_value()]
         given = [self.buffers[a] for a in call.arguments]
-        operands = [self.as_layout(b, t) for b, t in zip(given, contract.arguments, strict=True)]
+        operands = self.laid_out(given, contract.arguments)
         for position in contract.writes:
             self.keep(call.arguments[position], call)
         kept = [call.results[position] for position in contract.kept]
@@ -403,8 +403,7 @@ class Bufferization:
 
     def rebuild_if(self, op: IfOp) -> None:
         contract = self.contracts[op.then_function.string_value()]
-        given = [self.buffers[a] for a in op.arguments]
-        operands = [self.as_layout(b, t) for b, t in zip(given, contract.arguments, strict=True)]
+        operands = self.laid_out([self.buffers[a] for a in op.arguments], contract.arguments)
         operands += [self.provided(result) for result in op.outputs]
         then, other = op.then_function.string_value(), op.else_function.string_value()
         self.add_at(op, IfOp(self.buffers[op.flag], then, other, operands, []))
@@ -417,8 +416,7 @@ class Bufferization:
             carried.append(self.provided(result))
             self.copy(self.buffers[value], carried[-1])
         given = [self.buffers[value] for value in op.captured]
-        types = contract.arguments[len(carried) :]
-        captured = [self.as_layout(b, t) for b, t in zip(given, types, strict=True)]
+        captured = self.laid_out(given, contract.arguments[len(carried) :])
         into = self.alloc(tensor_type(i1, ()))
         condition, body = op.condition.string_value(), op.body.string_value()
         self.add_at(op, WhileOp(condition, body, carried, captured, into))
@@ -432,6 +430,9 @@ class Bufferization:
     def add_at(self, old: Operation, new: Operation) -> None:
         new.location = old.location
         self.block.add_op(new)
+
+    def laid_out(self, buffers: Sequence[SSAValue], types: Sequence[Attribute]) -> list[SSAValue]:
+        return [self.as_layout(b, t) for b, t in zip(buffers, types, strict=True)]
 
     def as_layout(self, buffer: SSAValue, type: Attribute) -> SSAValue:
         """The buffer, or a copy of it in the layout of `type`."""
