@@ -19,7 +19,7 @@ LOGS: Mapping[str, str] = {
     "ir": "the IR after each stage",
     "host": "operators that run in eager PyTorch: where and why, then each call",
     "kernels": "each launch: bytes moved and seconds",
-    "cache": "what the cache of compiled code had, what is not kept, and why",
+    "cache": "what comes from the cache of compiled code, what is not kept, and why",
 }
 """What there is -> what it says."""
 

@@ -145,6 +145,7 @@ class StoredGraph(OutputCode):
         record.imported(stored.native_ops, stored.fallbacks)
         record.seconds["load"] = perf_counter() - start
         self.executable = Executable(stored.signature, program, record.listener)
+        LOG.info("a graph comes from the cache: its program is %s", self.key)
         GRAPH.info("%s", record)
 
     def set_triton_bundle(self, triton_bundle: object) -> None:

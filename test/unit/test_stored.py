@@ -196,7 +196,7 @@ def test_what_cannot_be_written_is_compiled_each_time(
 
 def test_a_report_says_so(caches: Caches, caplog: pytest.LogCaptureFixture):
     first = caches.compile()
-    with caplog.at_level("INFO", "lpu_mlir.graph"):
+    with caplog.at_level("INFO", "lpu_mlir.graph"), caplog.at_level("INFO", "lpu_mlir.cache"):
         second = caches.compile()
     assert str(first).startswith("1 graph, 0 graph breaks")
     assert str(second).startswith("1 graph (1 from the cache), 0 graph breaks")
@@ -204,6 +204,7 @@ def test_a_report_says_so(caches: Caches, caplog: pytest.LogCaptureFixture):
     assert [g["from_cache"] for g in json.loads(second.to_json())["graphs"]] == [True]
     assert list(second.graphs[0].seconds) == ["load"]
     assert "on the host, from the cache; seconds: load 0." in caplog.text
+    assert "a graph comes from the cache: its program is " in caplog.text
     with pytest.raises(KeyError, match="graph0 comes from the cache, which has no IR"):
         second.ir("fuse")
 
