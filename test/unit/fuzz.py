@@ -49,7 +49,7 @@ def failure(check: Callable[[Program], int], program: Program) -> str | None:
     return None
 
 
-def run_chunk(number: int, check: Callable[[Program], int], tally: Tally) -> None:
+def run_chunk(number: int, check: Callable[[Program], int], tally: Tally, sharing: bool) -> None:
     @seed(number)
     @settings(
         max_examples=CHUNK,
@@ -58,7 +58,7 @@ def run_chunk(number: int, check: Callable[[Program], int], tally: Tally) -> Non
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(programs())
+    @given(programs(sharing=sharing))
     def one(program: Program) -> None:
         tally.programs += 1
         try:
@@ -112,7 +112,7 @@ def main() -> int:
     for chunk in range(first, -(-options.examples // CHUNK)):
         if time.monotonic() > end:
             break
-        run_chunk(options.seed * 1_000_000 + chunk, check, tally)
+        run_chunk(options.seed * 1_000_000 + chunk, check, tally, options.dynamo)
         if options.state is not None:
             done = {"chunks": chunk + 1, **vars(tally)}
             options.state.write_text(json.dumps(done))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import torch
+from hypothesis import reject
 from hypothesis import strategies as st
 from random_program import (
     Expected,
@@ -44,6 +45,12 @@ LAYOUTS = {
     "expanded": "{0}[..., :1].expand({0}.shape)",
     "overlapping": "torch.arange(99).to({0}.dtype).as_strided(({0}.shape[-1], 3), (1, 2), 4)",
 }
+
+
+SHARED = (
+    *("{0}", "{0}[:]", "{0}[1:]", "{0}[..., ::2]", "{0}.mT", "{0}.flatten()", "{0}[..., :1]"),
+    *("{0}.unsqueeze(0)", "{0}.diagonal()", "{0}[-2:]", "{0}.expand(2, *{0}.shape)"),
+)
 
 
 class Pool:
@@ -508,14 +515,30 @@ def inputs(draw: Draw, seed: int) -> str:
 
 
 @st.composite
-def programs(draw: Draw, most: int = 12) -> Program:
-    """Programs whose first sizes eager can run; with other sizes it may refuse."""
+def shared(draw: Draw, before: Sequence[str]) -> str:
+    """An input in the memory of one before it."""
+    return draw(st.sampled_from(SHARED)).format(draw(st.sampled_from(before)))
+
+
+@st.composite
+def programs(draw: Draw, most: int = 12, sharing: bool = False) -> Program:
+    """Programs whose first sizes eager can run; with other sizes it may refuse.
+
+    With `sharing` inputs may share memory, which is for Dynamo and AOTAutograd to see.
+    """
     dynamic = draw(st.booleans())
     count = 3 if dynamic else 1
     sizes = [{n: draw(st.sampled_from(SIZES)) for n in "ABC"} for _ in range(count)]
-    given = tuple((f"a{i}", draw(inputs(i))) for i in range(draw(st.integers(1, 3))))
+    names = [f"a{i}" for i in range(draw(st.integers(1, 3)))]
+    given = tuple(
+        (n, draw(shared(names[:i]) if i and sharing and draw(st.booleans()) else inputs(i)))
+        for i, n in enumerate(names)
+    )
     made = Program(given, (), (), tuple(sizes), dynamic, draw(st.sampled_from(("tiny", "bertha"))))
-    shadow = Shadow(dict(zip([n for n, _ in given], made.make_inputs(sizes[0]), strict=True)))
+    try:
+        shadow = Shadow(dict(zip(names, made.make_inputs(sizes[0]), strict=True)))
+    except (RuntimeError, IndexError):
+        reject()
     pool = Pool(draw, shadow)
     statements: list[Statement] = []
     for position in range(draw(st.integers(2, most))):
@@ -532,8 +555,8 @@ def programs(draw: Draw, most: int = 12) -> Program:
         statements.append(statement)
     used = {name for statement in statements for name in statement.operands}
     unread = [name for name in shadow.values if name not in used and name not in dict(given)]
-    names = st.sampled_from(tuple(shadow.values))
-    outputs = [*unread, *draw(st.lists(names, min_size=not unread, max_size=4))]
+    values = st.sampled_from(tuple(shadow.values))
+    outputs = [*unread, *draw(st.lists(values, min_size=not unread, max_size=4))]
     return Program(given, tuple(statements), tuple(outputs), tuple(sizes), dynamic, made.target)
 
 

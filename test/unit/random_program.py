@@ -92,7 +92,8 @@ class Statement:
 
 @dataclass(frozen=True)
 class Program:
-    """Inputs are expressions over the sizes A, B and C; `sizes[0]` is compiled for, all are run."""
+    """Inputs are expressions over the sizes A, B and C and the inputs before them; `sizes[0]` is
+    compiled for, all are run."""
 
     inputs: tuple[tuple[str, str], ...]
     statements: tuple[Statement, ...]
@@ -112,14 +113,17 @@ class Program:
         return space["program"]
 
     def make_inputs(self, sizes: Sizes) -> list[Tensor]:
-        return [eval(text, {**NAMESPACE, **sizes}) for _, text in self.inputs]
+        made: dict[str, Tensor] = {}
+        for name, text in self.inputs:
+            made[name] = eval(text, {**NAMESPACE, **sizes, **made})
+        return list(made.values())
 
     def script(self) -> str:
         """Repeats the comparison; needs nothing but torch and lpu_mlir."""
-        given = ", ".join(text for _, text in self.inputs)
+        names = ", ".join(name for name, _ in self.inputs)
+        making = "".join(f"    {name} = {text}\n" for name, text in self.inputs)
         runs = "".join(
-            f"{', '.join(sizes)} = {', '.join(map(str, sizes.values()))}\n"
-            f"given, again = [{given}], [{given}]\n"
+            f"given, again = (inputs{tuple(sizes.values())} for _ in range(2))\n"
             "for got, want in zip(compiled(*given), program(*again), strict=True):\n"
             "    torch.testing.assert_close(got, want, equal_nan=True)\n"
             "torch.testing.assert_close(given, again, equal_nan=True)\n"
@@ -127,6 +131,7 @@ class Program:
         )
         return (
             f"{PRELUDE}\n\n{self.function_text()}\n\n"
+            f"def inputs({', '.join(self.sizes[0])}):\n{making}    return [{names}]\n\n\n"
             "compiled = torch.compile(program, backend='lpu_mlir', fullgraph=True, "
             f"dynamic={self.dynamic}, options={{'target': '{self.target}'}})\n{runs}"
         )

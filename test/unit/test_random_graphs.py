@@ -59,7 +59,7 @@ def test_compiled_by_dynamo():
     compared: list[int] = []
 
     @fixed(12)
-    @given(programs(most=8))
+    @given(programs(most=8, sharing=True))
     def check(program: Program) -> None:
         compared.append(check_compiled(program))
 
