@@ -1,6 +1,7 @@
 """Higher-order operators: their graphs become functions that `lpu.if` and `lpu.while` call.
 
-`scan` and `map` are loops that count: they read a row of each input and write a row of each output.
+`scan`, `associative_scan` and `map` are loops that count: they read a row of each input and write a
+row of each output.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
+from torch._higher_order_ops.associative_scan import associative_scan_op
 from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
 from torch._higher_order_ops.map import map_impl
@@ -81,6 +83,8 @@ def cond(importer: Importer, node: fx.Node) -> None:
 
 
 def while_loop(importer: Importer, node: fx.Node) -> None:
+    if node.kwargs.get("mutated_arg_indices"):
+        raise importer.unsupported(node, "it changes in place what it is given")
     test, body, carried, additional = given_to(node)
     values = [importer.value(v) for v in (*carried, *additional)]
     if not all(isinstance(value, SSAValue) for value in values[: len(carried)]):
@@ -91,39 +95,66 @@ def while_loop(importer: Importer, node: fx.Node) -> None:
     condition = callee.finish("condition", block, [callee.element_of(outputs[0])])
     block, outputs = callee.body(graphs[1])
     callee.write_back(block, outputs)
-    loop(importer, node, callee, len(carried), condition, callee.finish("body", block, []))
+    function = callee.finish("body", block, [])
+    importer.environment[node] = tuple(loop(importer, callee, len(carried), condition, function))
 
 
 def scan(importer: Importer, node: fx.Node) -> None:
     graph, init, rows, additional = given_to(node)
-    counted(importer, node, graph, init, rows, additional)
+    begin = [importer.value(v) for v in init]
+    outputs = blank(importer, node, len(begin))
+    results = over_rows(importer, node, graph, begin, rows, additional, outputs)
+    importer.environment[node] = tuple(results)
 
 
 def map_(importer: Importer, node: fx.Node) -> None:
     graph, rows, additional = given_to(node)
-    counted(importer, node, graph, (), rows, additional)
+    outputs = blank(importer, node, 0)
+    results = over_rows(importer, node, graph, [], rows, additional, outputs)
+    importer.environment[node] = tuple(results)
 
 
-def counted(
+def associative_scan(importer: Importer, node: fx.Node) -> None:
+    """The first row stays; to each other the graph adds all before it, which is carried, too."""
+    graph, rows, additional = given_to(node)
+    b, whole = importer.b, [as_value(importer.value(v)) for v in rows]
+    if extents(whole[0].type)[0] == 0:
+        importer.environment[node] = tuple(whole)
+        return
+    first = [b.gather(x, [b.full(0, torch.int64)], [0], 0) for x in whole]
+    results = over_rows(importer, node, graph, first, rows, additional, whole, start=1)
+    importer.environment[node] = tuple(results[len(first) :])
+
+
+def blank(importer: Importer, node: fx.Node, carried: int) -> list[SSAValue]:
+    """Tensors for the rows to be written: of all results but the first, which are carried."""
+    results = tensors_in(node.meta["val"])[carried:]
+    types = [importer.type_of(node, v) for v in results]
+    pairs = zip(results, types, strict=True)
+    return [importer.b.full(0, v.dtype, extents(type_)) for v, type_ in pairs]
+
+
+def over_rows(
     importer: Importer,
     node: fx.Node,
     graph: Any,
-    init: Sequence[Any],
+    begin: Sequence[Any],
     rows: Sequence[Any],
     additional: Sequence[Any],
-) -> None:
-    """A loop over the rows of tensors, each time with what the last one carried."""
+    outputs: Sequence[SSAValue],
+    start: int = 0,
+) -> Sequence[SSAValue]:
+    """A loop over the rows of tensors, each time with what the last one carried.
+
+    The last results of the graph become rows of `outputs`.  Gives what is carried in the end, and
+    the outputs.
+    """
     gm, b = graph_of(importer, graph), importer.b
-    begin, read, more = ([importer.value(v) for v in part] for part in (init, rows, additional))
+    read, more = ([importer.value(v) for v in part] for part in (rows, additional))
     if not all(isinstance(value, SSAValue) for value in (*begin, *read)):
         raise importer.unsupported(node, "it goes over numbers; make them tensors")
-    whole = [importer.type_of(node, v) for v in tensors_in(node.meta["val"])][len(begin) :]
-    outputs = [
-        b.full(0, v.dtype, extents(type_))
-        for v, type_ in zip(tensors_in(node.meta["val"])[len(begin) :], whole, strict=True)
-    ]
     count = extents(read[0].type)[0]
-    carried = [b.full(0, torch.int64), *begin, *outputs]
+    carried = [b.full(start, torch.int64), *begin, *outputs]
     callee = Callee(importer, node, [*carried, *read, *more], [gm])
 
     block = callee.block()
@@ -139,13 +170,12 @@ def counted(
     made = callee.inline(gm, block, [*kept, *picked, *taken[len(read) :]])
     lines = [
         inner.scatter("replace", out, as_value(row), [at[0]], [0], 0)
-        for out, row in zip(written, made[len(begin) :], strict=True)
+        for out, row in zip(written, made[len(made) - len(outputs) :], strict=True)
     ]
     following = inner.pointwise("add", at[0], inner.full(1, torch.int64))
     callee.write_back(block, [following, *made[: len(begin)], *lines])
     body = callee.finish("body", block, [])
-    loop(importer, node, callee, len(carried), condition, body)
-    importer.environment[node] = importer.environment[node][1:]
+    return loop(importer, callee, len(carried), condition, body)[1:]
 
 
 def in_place(importer: Importer, node: fx.Node) -> None:
@@ -160,6 +190,7 @@ HIGHER_ORDER: Mapping[Any, Callable[[Importer, fx.Node], None]] = {
     cond_op: cond,
     while_loop_op: while_loop,
     scan_op: scan,
+    associative_scan_op: associative_scan,
     map_impl: map_,
     invoke_subgraph: in_place,
 }
@@ -247,11 +278,10 @@ class Callee:
 
 
 def loop(
-    importer: Importer, node: fx.Node, callee: Callee, carried: int, condition: str, body: str
-) -> None:
+    importer: Importer, callee: Callee, carried: int, condition: str, body: str
+) -> Sequence[SSAValue]:
     given = callee.arguments
-    op = WhileOp(condition, body, given[:carried], given[carried:])
-    importer.environment[node] = tuple(emit(importer, op))
+    return emit(importer, WhileOp(condition, body, given[:carried], given[carried:]))
 
 
 def emit(importer: Importer, op: Operation) -> Sequence[SSAValue]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._dynamo.exc import BackendCompilerFailed
-from torch._higher_order_ops import scan, while_loop
+from torch._higher_order_ops import associative_scan, scan, while_loop
 from torch._higher_order_ops.map import map as map_rows
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -198,6 +198,29 @@ def test_a_scan(options):
 def test_a_scan_backwards_along_another_dim(options):
     def function(x: Tensor) -> tuple[Tensor, Tensor]:
         return scan(lambda c, r: (c + r, c * r), torch.zeros(3), x, dim=1, reverse=True)
+
+    check(options, function, (torch.randn(3, 6),))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_an_associative_scan(options, reverse):
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        def combine(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+            return a[0] * b[0], a[1] * b[0] + b[1]
+
+        return associative_scan(combine, (x, y), 0, reverse=reverse, combine_mode="generic")
+
+    check(
+        options,
+        function,
+        *((torch.rand(n, 3), torch.randn(n, 3)) for n in (5, 1, 8, 2)),
+        dynamic=None,
+    )
+
+
+def test_an_associative_scan_along_another_dim(options):
+    def function(x: Tensor) -> Tensor:
+        return associative_scan(torch.maximum, x, 1, combine_mode="generic") + 1
 
     check(options, function, (torch.randn(3, 6),))
 
