@@ -107,7 +107,7 @@ def compile_fx(
 def count_operators(gm: fx.GraphModule, module: ModuleOp) -> tuple[int, list[Fallback]]:
     """How many operators of a graph became part of its imported module, and the others."""
     fallbacks = list(find_fallbacks(module))
-    host = sum(fallback.count for fallback in fallbacks)
+    host = sum(isinstance(op, HostCallOp) and bool(op.outputs) for op in module.walk())
     return sum(map(makes_tensors, gm.graph.nodes)) - host, fallbacks
 
 

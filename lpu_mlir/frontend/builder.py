@@ -359,33 +359,26 @@ class GraphBuilder:
 
     def slice_start(self, start: Extent, size: Expr) -> Expr:
         """The start of a slice counted from 0 and clamped to the dim, as Python does."""
-        start = Expr.of(start)
-        if self._negative(start):
-            start = Expr.max(start + size, 0)
-        elif not nonnegative(start, self.ranges):
-            start = Expr.max(
-                start, 0
-            )  # of unknown sign: PyTorch has guarded that it is not below 0
+        start = self.position(start, size)
+        if not nonnegative(start, self.ranges):
+            start = Expr.max(start, 0)
         return self.simplify(Expr.min(start, size))
 
-    def slice_length(
-        self, start: Extent | None, end: Extent | None, step: int, size: Expr
-    ) -> Expr | None:
-        """How many elements a slice has; None if that depends on the sign of a bound."""
-        given = [Expr.of(bound) for bound in (start, end) if bound is not None]
-        if not all(self._negative(v) or nonnegative(v, self.ranges) for v in given):
-            return None
+    def slice_length(self, start: Extent | None, end: Extent | None, step: int, size: Expr) -> Expr:
+        """How many elements a slice has."""
         first = self.slice_start(0 if start is None else start, size)
         last = size if end is None else self.slice_start(end, size)
         return self.simplify(Expr.max(last - first, 0).ceildiv(step))
 
     def position(self, index: Extent, size: Expr) -> Expr:
-        """An index into a dim counted from 0."""
+        """An index into a dim, counted from 0: below 0 it counts from the end."""
         index = Expr.of(index)
-        return index + size if self._negative(index) else index
-
-    def _negative(self, value: Expr) -> bool:
-        return nonnegative(-1 - value, self.ranges)
+        if nonnegative(index, self.ranges):
+            return index
+        if nonnegative(-1 - index, self.ranges):
+            return index + size
+        below = Expr.min(Expr.max(-index, 0), 1)  # 1 or 0, which a run will tell
+        return index + size * below
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ from lpu_mlir.frontend.outputs import (
 from lpu_mlir.frontend.rng import plain_random_operators
 from lpu_mlir.frontend.special import SPECIAL
 from lpu_mlir.frontend.symbols import Symbols
-from lpu_mlir.frontend.symint import from_sympy, sym_node
+from lpu_mlir.frontend.symint import Inexpressible, from_sympy, sym_node
 from lpu_mlir.frontend.table import BY_NAME, HANDLERS, Handler
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 from lpu_mlir.frontend.values import (
@@ -159,7 +159,10 @@ class Importer:
         outputs: Sequence[Any] = ()
         for node in nodes:
             if node.op == "call_function":
-                self._call(node)
+                try:
+                    self._call(node)
+                except Inexpressible as error:
+                    raise self.unsupported(node, str(error)) from error
             elif node.op == "output":
                 outputs = node.args[0] if isinstance(node.args[0], list | tuple) else node.args
             elif node.op not in ("placeholder", "get_attr"):
@@ -336,24 +339,22 @@ class Importer:
             return
         args = [self.value(a) for a in node.args]
         kwargs = {key: self.value(a) for key, a in node.kwargs.items()}
+        self._check_told(node, *args, *kwargs.values())
         self.environment[node] = self._translate(node, val, args, kwargs)
 
     def _number(self, node: fx.Node, val: Any) -> Any:
-        try:
-            if isinstance(val, torch.SymInt):
-                return self.symbols.expr(val)
-            if isinstance(val, torch.SymBool):
-                return self._comparison(val)
-            if isinstance(val, torch.SymFloat):
-                return FloatScalar(symfloat.emit(self.b, sym_node(val).expr, self.floats))
-        except ValueError as error:
-            raise self.unsupported(node, str(error)) from error
+        if isinstance(val, torch.SymInt):
+            return self.symbols.expr(val)
+        if isinstance(val, torch.SymBool):
+            return self._comparison(val)
+        if isinstance(val, torch.SymFloat):
+            return FloatScalar(symfloat.emit(self.b, sym_node(val).expr, self.floats))
         return Expr.const(val) if type(val) is int else val
 
     def _translate(self, node: fx.Node, val: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         before = len(self.symbols.declared)
-        if node.target is aten.slice.Tensor and "unbacked_bindings" in node.meta:
-            self._name_length(val, *args)
+        if node.target is aten.slice.Tensor:
+            self._name_slice(node, *args)
         results = self._results(node, val)
         handler = self.handlers.get(node.target) or BY_NAME.get(str(node.target))
         try:
@@ -369,6 +370,8 @@ class Importer:
             value = handler(self.b, *args, **kwargs)
         except NotNative as reason:
             return self.host_call(node, val, args, kwargs, str(reason))
+        except Inexpressible:
+            raise
         except (ValueError, TypeError, KeyError, IndexError) as error:
             error.add_note(f"while importing {node.format_node()} at {source_of(node)}")
             raise
@@ -382,20 +385,26 @@ class Importer:
             for v, type_ in zip(value, expected, strict=True)
         )
 
-    def _name_length(
+    def _name_slice(
         self,
-        val: torch.Tensor,
+        node: fx.Node,
         x: SSAValue,
         dim: int = 0,
         start: Any = None,
         end: Any = None,
         step: int = 1,
     ) -> None:
-        """PyTorch gives the length of a slice with data-dependent bounds a new symbol."""
-        size = val.shape[dim]
-        length = self.b.slice_length(start, end, step, extents(x.type)[dim])
-        if length is not None and isinstance(size, torch.SymInt):
-            self.symbols.aliases[str(sym_node(size).expr)] = length
+        """PyTorch gives the length of a slice with data-dependent bounds, and where it begins in
+        the storage, new symbols: they are expressions over those that there are."""
+        val, base = node.meta["val"], node.all_input_nodes[0].meta["val"]
+        size = extents(x.type)[dim]
+        if self.symbols.is_new(val.shape[dim]):
+            length = self.b.slice_length(start, end, step, size)
+            self.symbols.name(val.shape[dim], length)
+        if self.symbols.is_new(val.storage_offset()):
+            first = self.b.slice_start(0 if start is None else start, size)
+            before, stride = self.symbols.extents((base.storage_offset(), base.stride(dim)))
+            self.symbols.name(val.storage_offset(), before + first * stride)
 
     def _results(self, node: fx.Node, val: Any) -> list[Attribute]:
         return [self.type_of(node, v) for v in tensors_in(val)]
@@ -434,6 +443,7 @@ class Importer:
         binds = [n.lhs if isinstance(n, Comparison) else n for n in numbers.values()]
         if not all(isinstance(symbol, Expr) for symbol in binds):
             raise self.unsupported(node, f"{reason}, and one of its results is no number")
+        self._check_told(node, *args, *kwargs.values())
         self._check_bound(node, types, binds)
         whole = counts_in_storage(target) and self._is_whole(node, args[0])
         try:
@@ -487,13 +497,23 @@ class Importer:
     ) -> None:
         """Every new symbol must be an extent or integer of the results, so that a run knows it."""
         shapes = [extent for type_ in types for extent in extents(type_)]
-        plain = {str(e) for e in (*shapes, *binds)} | self.bound
-        self.bound |= set(self.symbols.declared)
+        self.bound |= {str(e) for e in (*shapes, *binds)}
         used = {name for extent in (*shapes, *binds) for name in extent.names()}
-        unknown = sorted(used - plain)
+        unknown = sorted(used - self.bound)
         if unknown:
             names = ", ".join(unknown)
             raise self.unsupported(node, f"its results do not tell the value of {names}")
+
+    def _check_told(self, node: fx.Node, *given: Any) -> None:
+        """Every symbol in the numbers that a node is given must be known when it runs."""
+        for argument in given:
+            if isinstance(argument, list | tuple):
+                self._check_told(node, *argument)
+            elif isinstance(argument, Comparison):
+                self._check_told(node, argument.lhs, argument.rhs)
+            elif isinstance(argument, Expr) and not argument.names() <= self.bound:
+                names = ", ".join(sorted(argument.names() - self.bound))
+                raise self.unsupported(node, f"nothing tells the value of {names}")
 
     def unsupported(self, node: fx.Node, reason: str, way_out: str = "graph") -> Unsupported:
         operands = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from lpu_mlir.dialects.expr import nonnegative, product
+from lpu_mlir.dialects.expr import Expr, nonnegative, product
 from lpu_mlir.dialects.lpu import extents
 from lpu_mlir.frontend import views
 from lpu_mlir.frontend.builder import FloatScalar, dtype_of
@@ -85,6 +85,14 @@ def item(importer: Importer, node: fx.Node) -> None:
         )
 
 
+def storage_offset(importer: Importer, node: fx.Node) -> None:
+    """What data decides of it nothing tells, since views are values here; it is not negative."""
+    offset = importer.symbols.expr(node.meta["val"])
+    for name in offset.names() - importer.bound:
+        importer.symbols.backed[name] = (Expr.const(0), None)
+    importer.environment[node] = offset
+
+
 def with_effects(importer: Importer, node: fx.Node) -> None:
     """An operator with a side effect, run in eager: host calls keep their order anyway."""
     _, target, *args = node.args
@@ -131,6 +139,7 @@ SPECIAL: Mapping[Any, Callable[[Importer, fx.Node], None]] = {
     aten.as_strided.default: as_strided,
     effects: with_effects,
     aten._assert_scalar.default: assert_scalar,
+    aten.sym_storage_offset.default: storage_offset,
     aten.sym_constrain_range.default: nothing,
     aten.sym_constrain_range_for_size.default: nothing,
     aten._assert_tensor_metadata.default: nothing,

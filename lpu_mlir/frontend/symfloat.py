@@ -38,7 +38,7 @@ _KINDS: Mapping[str, str] = {
 def emit(b: GraphBuilder, value: Any, floats: Mapping[str, SSAValue]) -> SSAValue:
     """Emits the value; `floats` has the arguments that stand for float inputs, by symbol.
 
-    ValueError if a part of the expression is not known.
+    Inexpressible if a part of the expression is not known.
     """
     if isinstance(value, sympy.Symbol) and value.name in floats:
         return floats[value.name]

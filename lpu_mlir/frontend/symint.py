@@ -12,8 +12,12 @@ import torch
 from lpu_mlir.dialects.expr import Expr, product
 
 
+class Inexpressible(ValueError):
+    """A number that is no expression over the symbols of a graph; the message says why."""
+
+
 def expr(value: int | torch.SymInt) -> Expr:
-    """The value as an expression over symbols; ValueError if it has no such form."""
+    """The value as an expression over symbols; Inexpressible if it has no such form."""
     if isinstance(value, int):
         return Expr.const(value)
     return from_sympy(sym_node(value).expr)
@@ -25,20 +29,30 @@ def sym_node(value: Any) -> Any:
 
 
 def from_sympy(value: Any) -> Expr:
-    """Converts an integer-valued SymPy expression; ValueError if it has no such form."""
+    """Converts an integer-valued SymPy expression; Inexpressible if it has no such form."""
     if isinstance(value, sympy.Integer):
         return Expr.const(int(value))
     if isinstance(value, sympy.Symbol):
-        return Expr.name(value.name)
+        return Expr.name(integer(value).name)
     rule = _RULES.get(type(value).__name__)
     if rule is None:
-        raise ValueError(f"{value} is no integer expression that lpu_mlir knows")
+        raise Inexpressible(f"{value} is no integer expression that lpu_mlir knows")
     return rule(*value.args)
+
+
+def integer(symbol: Any) -> Any:
+    """The symbol; Inexpressible if it stands for a float."""
+    if not symbol.is_integer:
+        raise Inexpressible(
+            f"a size depends on {symbol}, a float that only a run tells; make it an integer of a "
+            "tensor first: int(x.to(torch.int64).item())"
+        )
+    return symbol
 
 
 def _power(base: Any, exponent: Any) -> Expr:
     if not isinstance(exponent, sympy.Integer) or int(exponent) < 0:
-        raise ValueError(f"{base}**{exponent} is no integer expression that lpu_mlir knows")
+        raise Inexpressible(f"{base}**{exponent} is no integer expression that lpu_mlir knows")
     return product([from_sympy(base)] * int(exponent))
 
 
@@ -60,7 +74,7 @@ def _fraction(value: Any) -> tuple[Expr, Expr]:
     if isinstance(value, sympy.Float):
         top, bottom = float(value).as_integer_ratio()
         if bottom > 1 << 16 or abs(top) > 1 << 20:
-            raise ValueError(f"products with {value} are rounded")
+            raise Inexpressible(f"products with {value} are rounded")
         return Expr.const(top), Expr.const(bottom)
     return from_sympy(value), Expr.const(1)
 

@@ -9,7 +9,7 @@ import torch
 import torch._prims  # pyright: ignore[reportUnusedImport]  # registers torch.ops.prims
 from xdsl.ir import SSAValue
 
-from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
+from lpu_mlir.dialects.expr import Expr, contiguous_strides, nonnegative, product
 from lpu_mlir.dialects.lpu import Extent
 from lpu_mlir.frontend.builder import GraphBuilder, Operand, Tensors, rank, shape_of
 from lpu_mlir.frontend.errors import NotNative
@@ -93,9 +93,13 @@ def _fixed(value: int | Expr) -> int:
 
 
 def select(b: GraphBuilder, x: SSAValue, dim: int, index: Extent) -> SSAValue:
+    """A position that only a run tells is checked then."""
     dim %= rank(x)
-    at = b.position(index, shape_of(x)[dim])
-    return b.reshape(b.slice_dim(x, dim, at, 1), b.shape)
+    size = shape_of(x)[dim]
+    at = b.position(index, size)
+    if nonnegative(at, b.ranges) and nonnegative(size - 1 - at, b.ranges):
+        return b.reshape(b.slice_dim(x, dim, at, 1), b.shape)
+    return b.reshape(b.gather(x, [b.number(at, torch.int64)], [dim], dim), b.shape)
 
 
 def split_with_sizes(

@@ -27,8 +27,10 @@ class Operator:
     """See `evaluate_all`."""
     integers: tuple[str, ...]
     """The symbols that the integers among its results bind, in order."""
-    results: tuple[Layout | None, ...]
-    """What tensors it gives; None for one that nobody reads."""
+    results: tuple[Layout, ...]
+    """What tensors it gives."""
+    read: tuple[bool, ...]
+    """Which of them are read; of others only extents may matter, if they are there at all."""
     whole: bool
     """Whether it gets its operands as they lie in memory, gaps included."""
     orders: tuple[tuple[int, ...], ...]
@@ -79,14 +81,16 @@ class Operator:
         if len(found) > len(self.results):  # None where the graph knows that there is no tensor
             found = [v for v in found if v is not None]
         tensors: list[Tensor] = []
-        for value, layout in zip(found, self.results, strict=True):
-            if layout is None:  # what eager does not need, its kernels may leave out
-                tensors.append(torch.empty(0, device="cpu") if value is None else value)
+        for value, layout, read in zip(found, self.results, self.read, strict=True):
+            if not read:  # what eager does not need, its kernels may leave out
+                value = torch.empty(0, device="cpu") if value is None else value
+                tensors.append(value)
+                if value.dim() == len(layout.shape):
+                    bind(value, layout, symbols)
                 continue
             tensor = own(value, operands)
             tensors.append(tensor)
-            for size, extent in zip(tensor.shape, layout.shape, strict=True):
-                symbols.setdefault(str(extent), size)
+            bind(tensor, layout, symbols)
             expected = tuple(extent.evaluate(symbols) for extent in layout.shape)
             if tensor.dtype != layout.dtype or tuple(tensor.shape) != expected:
                 raise RuntimeError(
@@ -94,6 +98,12 @@ class Operator:
                     f"the program was compiled for {layout.dtype} {expected}"
                 )
         return tensors
+
+
+def bind(tensor: Tensor, layout: Layout, symbols: dict[str, int]) -> None:
+    """Gives symbols without a value that of an extent that they are."""
+    for size, extent in zip(tensor.shape, layout.shape, strict=True):
+        symbols.setdefault(str(extent), size)
 
 
 def find_overload(name: str) -> Callable[..., Any]:
