@@ -114,6 +114,8 @@ class GraphReport:
         self.run_seconds = 0.0
         """Wall time of the runs on this machine."""
         self.peak_bytes = 0
+        self.partitions = 0
+        """The most runs of launches in one run, with host calls between them."""
         self.freezes = 0
         """How often it was computed anew what is kept between runs; see the option `freeze`."""
         self.kept_bytes = 0
@@ -127,6 +129,7 @@ class GraphReport:
             self.runs += 1
             self.run_seconds += stats.seconds
             self.peak_bytes = max(self.peak_bytes, stats.peak_bytes)
+            self.partitions = max(self.partitions, stats.partitions)
             self.kept_bytes = stats.kept_bytes
             _add(self._kernels, stats.kernels)
             if stats.freeze is not None:
@@ -249,6 +252,11 @@ class Report:
         return sum(graph.native_ops for graph in self.graphs)
 
     @property
+    def partitions(self) -> int:
+        """Runs of launches with host calls between them, each graph run once."""
+        return sum(graph.partitions for graph in self.graphs)
+
+    @property
     def fallbacks(self) -> list[Fallback]:
         return [fallback for graph in self.graphs for fallback in graph.fallbacks]
 
@@ -287,6 +295,7 @@ class Report:
                 {
                     "name": graph.name,
                     "native_ops": graph.native_ops,
+                    "partitions": graph.partitions,
                     "from_cache": graph.from_cache,
                     "runs": graph.runs,
                     "run_seconds": graph.run_seconds,
@@ -318,10 +327,11 @@ class Report:
             return NO_GRAPH
         loaded = sum(graph.from_cache for graph in self.graphs)
         origin = f" ({loaded} from the cache)" if loaded else ""
+        parts = f" in {plural(self.partitions, 'partition')}" if host else ""
         lines = [
             f"{plural(len(self.graphs), 'graph')}{origin}, "
             f"{plural(sum(self.graph_breaks.values()), 'graph break')}, "
-            f"{plural(self.native_ops, 'operator')} native, {host} on the host",
+            f"{plural(self.native_ops, 'operator')} native{parts}, {host} on the host",
             *(f"  break: {_headline(why)} ({n}x)" for why, n in self.graph_breaks.items()),
             *(f"  host: {_describe_fallback(f)}" for f in self.fallbacks),
             f"{plural(sum(k.launches for k in self.kernels), 'kernel launch', 'es')}, "

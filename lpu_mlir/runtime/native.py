@@ -154,6 +154,8 @@ class Function:
 
         def step(call: Call) -> None:
             HOST.debug(name)
+            if call.stats is not None:
+                call.stats.add_host_call()
             with torch.no_grad():
                 given = [read(call) for read in operands]
                 with profiled(f"lpu_mlir::host::{name}", inside=True):

@@ -361,6 +361,7 @@ def _host_call(b: _Builder, op: HostCallOp) -> Step:
 
     def step(frame: Frame) -> None:
         HOST.debug(name)
+        frame.run.stats.add_host_call()
         tensors = [frame.values[slot] for slot in operands]
         with profiled(f"lpu_mlir::host::{name}", inside=True):
             made = call(tensors, frame.run.symbols)

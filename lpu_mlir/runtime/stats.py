@@ -44,9 +44,17 @@ class RunStats:
     """What the run of @freeze did that was needed first, if one was."""
     kept_bytes: int = 0
     """Bytes of results of @freeze that are kept."""
+    partitions: int = 0
+    """How many runs of launches there were without a host call in between."""
+    _inside: bool = False
 
     def add_launch(self, name: str, use: KernelUse) -> None:
+        if not self._inside:
+            self.partitions, self._inside = self.partitions + 1, True
         self.kernels.setdefault(name, KernelUse()).add(use)
+
+    def add_host_call(self) -> None:
+        self._inside = False
 
 
 class Runnable(Protocol):
