@@ -369,6 +369,10 @@ class Builder:
         kind = vector(I8, lanes_of(value.type))
         return self.op(kind, f"zext {value} to {kind}")
 
+    def opaque(self, value: Int) -> Value:
+        """An i64 of which LLVM knows nothing."""
+        return self.op(I64, f'call i64 asm "", "=r,0"(i64 {self.value(value).text})')
+
     # --- vectors --------------------------------------------------------------------------------
 
     def splat(self, value: Value, lanes: int) -> Value:

@@ -193,7 +193,7 @@ class Nest:
             return carried
 
         def masked(position: Int, values: Values) -> Values:
-            left = b.splat(b.value(b.sub(size, position)), lanes)
+            left = b.splat(self._left(b.sub(size, position)), lanes)
             numbers = b.lane_numbers(lanes)
             self.mask = b.op(vector(I1, lanes), f"icmp slt {numbers}, {left.text}")
             results = self._at(dim, position, values, body)
@@ -205,6 +205,11 @@ class Nest:
         with b.loop(start, size, lanes, carried) as loop:
             loop.carry(masked(loop.index, loop.carried))
         return loop.results
+
+    def _left(self, count: Int) -> Value:
+        """How many lanes are on, which LLVM must not find out to be one: of a vector that is made
+        narrower and stored under such a mask LLVM 22 stores the wide element, over what follows."""
+        return self.b.value(count) if isinstance(count, int) and count > 1 else self.b.opaque(count)
 
     # --- reading --------------------------------------------------------------------------------
 
