@@ -400,7 +400,7 @@ def composite(p: Pool) -> Drawn:
         f"F.gelu({x}, approximate='tanh')",
     )
     if a.dtype.itemsize > 2:
-        return p.of(*attention, *others), [x, y], "approximate"
+        return p.of(*attention, *others), [x, y], "composite"
     return p.of(*attention), [x, y], "stepwise"
 
 

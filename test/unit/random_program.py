@@ -62,7 +62,11 @@ ORDERED = 2.0**22
 """Whole numbers whose absolute values sum to less are added exactly in f32, in any order."""
 
 
-APPROXIMATE = ("approximate", "cancelling", "stepwise")
+COMPOSITE = 8
+"""How many of those may follow each other in one statement, each disturbing the next."""
+
+
+APPROXIMATE = ("approximate", "cancelling", "composite", "stepwise")
 SMOOTH = (*APPROXIMATE, "exact", "sum")
 
 
@@ -74,10 +78,10 @@ class Rejected(Exception):
 class Statement:
     """`target = text`, or `text` alone for a statement that changes its first operand.
 
-    kind: "exact", "approximate" (library functions, free order), "cancelling" (approximate, and
-    relative to its operand only), "stepwise" (eager rounds parts of it to the dtype), "sum" (exact
-    for small whole numbers), "jump" (needs exact operands), "integer" (a conversion: needs exact
-    ones in range), "update" (in place).
+    kind: "exact", "approximate" (library functions, free order), "composite" (several of them),
+    "cancelling" (approximate, and relative to its operand only), "stepwise" (eager rounds parts of
+    it to the dtype), "sum" (exact for small whole numbers), "jump" (needs exact operands),
+    "integer" (a conversion: needs exact ones in range), "update" (in place).
     """
 
     target: str
@@ -188,6 +192,8 @@ class Shadow:
         accurate = min(own, HALF_ULP[torch.float32])
         if rounded:
             error = error * (LIBRARY if own == accurate else 2)
+        if statement.kind == "composite":
+            error = error * COMPOSITE
         if statement.kind == "cancelling":
             error = error + _only(operands).abs() * accurate * LIBRARY
         if statement.kind == "stepwise":
