@@ -332,9 +332,9 @@ def along(p: Pool) -> Drawn:
         (f"{x}.sort({d}, stable=True)[0]", "jump"),
         (f"{x}.cummax({d})[0]", "jump"),
         (f"F.normalize({x}, dim={d})", "approximate"),
-        (f"F.layer_norm({x}, {x}.shape[-1:])", "approximate"),
+        (f"F.layer_norm({x}, {x}.shape[-1:])", "stepwise"),
         (f"F.rms_norm({x}, {x}.shape[-1:])", "approximate"),
-        (f"F.group_norm({x}, 1)", "approximate"),
+        (f"F.group_norm({x}, 1)", "stepwise"),
         (f"F.glu({x}, {d})", "approximate"),
     )
     return text, [x], kind
@@ -359,7 +359,7 @@ def product(p: Pool) -> Drawn:
         f"F.scaled_dot_product_attention({x}, {y}, {y})",
     )
     attention = "attention" in text
-    return text, [x, y], "approximate" if attention else "sum"
+    return text, [x, y], "composite" if attention else "sum"
 
 
 def composite(p: Pool) -> Drawn:

@@ -196,7 +196,7 @@ class Shadow:
             error = error * COMPOSITE
         if statement.kind == "cancelling":
             error = error + _only(operands).abs() * accurate * LIBRARY
-        if statement.kind == "stepwise":
+        if statement.kind in ("composite", "stepwise"):
             error = error + _largest(operands) * own * 2
         disturbed = {
             name: self._disturbed(o, accurate if rounded else 0.0) for name, o in operands.items()
