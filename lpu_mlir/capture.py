@@ -80,13 +80,24 @@ def compile_cached(
 
 
 def sharing(inputs: Sequence[Any]) -> str:
-    """Which inputs share a storage, and where each is in it."""
-    storages: dict[int, list[tuple[int, str]]] = {}
+    """Which inputs share a storage, where each is in it, and of what tensor it is a view: of one
+    that all are views of, else of the storage, AOTAutograd makes a single input."""
+    storages: dict[int, list[tuple[int, str, str]]] = {}
     for position, value in enumerate(inputs):
         if isinstance(value, torch.Tensor) and value.layout == torch.strided:
             handle = value.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]
-            storages.setdefault(handle, []).append((position, str(value.storage_offset())))
+            where = (position, str(value.storage_offset()), _base_of(value))
+            storages.setdefault(handle, []).append(where)
     return str([group for group in storages.values() if len(group) > 1])
+
+
+def _base_of(value: torch.Tensor) -> str:
+    """The layout of the tensor that one is a view of, and whether that requires gradients."""
+    base = value._base
+    if base is None:
+        return ""
+    layout = tuple(base.shape), base.stride(), base.storage_offset(), base.dtype
+    return f"{layout} {base.requires_grad}"
 
 
 def _marking(

@@ -39,6 +39,13 @@ class Comparison:
     rhs: Expr
 
 
+@dataclass(frozen=True)
+class All:
+    """Conditions that must hold together; no argument of a host call, but of an assertion."""
+
+    parts: tuple[Comparison, ...]
+
+
 def evaluate(argument: Any, operands: Sequence[Tensor], symbols: Mapping[str, int]) -> Any:
     """An argument's value for these operands and values of the symbols."""
     match argument:

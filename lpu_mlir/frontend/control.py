@@ -7,6 +7,7 @@ row of each output.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,7 +26,7 @@ from lpu_mlir.dialects.expr import contiguous_strides
 from lpu_mlir.dialects.lpu import IfOp, ShapeAttr, WhileOp, extents, i1, tensor_type
 from lpu_mlir.dialects.lpu_graph import WriteBackOp
 from lpu_mlir.frontend.builder import GraphBuilder, as_value
-from lpu_mlir.frontend.calls import Comparison
+from lpu_mlir.frontend.calls import All, Comparison
 from lpu_mlir.frontend.outputs import STRIDES
 from lpu_mlir.frontend.values import flattened, tensors_in
 
@@ -303,6 +304,8 @@ def element_of(importer: Importer, value: Any) -> SSAValue:
     if isinstance(value, Comparison):
         sides = (b.number(side, torch.int64) for side in (value.lhs, value.rhs))
         return b.pointwise(value.kind, *sides)
+    if isinstance(value, All):
+        return reduce(partial(b.pointwise, "and"), [element_of(importer, v) for v in value.parts])
     return b.full(bool(value), torch.bool)
 
 

@@ -34,6 +34,8 @@ KEPT: Sequence[Any] = (
     # Negative positions are errors.
     aten.index_add.default,
     aten.index_copy.default,
+    # Positions that only a run tells.
+    aten.select_scatter.default,
     # Windows that overlap are views here.
     aten.im2col.default,
     # Views as they are: there are thousands, and to trace other views in their place takes time.

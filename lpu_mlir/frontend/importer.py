@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import sympy  # pyright: ignore[reportMissingTypeStubs]
 import torch
 from torch import fx
 from torch._functorch._aot_autograd.descriptors import SyntheticBaseAOTInput
@@ -43,7 +44,7 @@ from lpu_mlir.dialects.lpu_graph import WriteBackOp
 from lpu_mlir.frontend import frozen, symfloat
 from lpu_mlir.frontend.arguments import RELATIONS, encode_arguments
 from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, as_value
-from lpu_mlir.frontend.calls import Comparison
+from lpu_mlir.frontend.calls import All, Comparison
 from lpu_mlir.frontend.control import HIGHER_ORDER, attribute, constants_of
 from lpu_mlir.frontend.errors import WAY_OUT, NotNative, Unsupported
 from lpu_mlir.frontend.flex import write_out_attention
@@ -346,7 +347,7 @@ class Importer:
         if isinstance(val, torch.SymInt):
             return self.symbols.expr(val)
         if isinstance(val, torch.SymBool):
-            return self._comparison(val)
+            return self._condition(val)
         if isinstance(val, torch.SymFloat):
             return FloatScalar(symfloat.emit(self.b, sym_node(val).expr, self.floats))
         return Expr.const(val) if type(val) is int else val
@@ -522,16 +523,22 @@ class Importer:
         return Unsupported(str(node.target), reason, operands, source_of(node), WAY_OUT[way_out])
 
     # --- conditions -----------------------------------------------------------------------------
-    def _comparison(self, condition: torch.SymBool) -> Comparison | bool | torch.SymBool:
-        """A SymBool as a comparison of two expressions; itself if it is none."""
+    def _condition(self, condition: torch.SymBool) -> Comparison | All | bool | torch.SymBool:
+        """A SymBool as a comparison of two expressions, or some; itself if it is neither."""
         relation = sym_node(condition).expr
-        kind = RELATIONS.get(type(relation).__name__)
-        if kind is None:
-            return bool(relation) if relation in (True, False) else condition
+        parts = relation.args if isinstance(relation, sympy.And) else (relation,)
+        if relation in (True, False):
+            return bool(relation)
+        if any(type(part).__name__ not in RELATIONS for part in parts):
+            return condition
         self.symbols.declare(sym_node(condition))
+        compared = tuple(map(self._comparison, parts))
+        return compared[0] if len(compared) == 1 else All(compared)
+
+    def _comparison(self, relation: Any) -> Comparison:
         sides = (from_sympy(arg) for arg in relation.args)
         lhs, rhs = (side.substitute(self.symbols.aliases) for side in sides)
-        return Comparison(kind, lhs, rhs)
+        return Comparison(RELATIONS[type(relation).__name__], lhs, rhs)
 
 
 _SYMBOLIC = (torch.SymInt, torch.SymBool)

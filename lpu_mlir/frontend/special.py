@@ -13,7 +13,7 @@ from lpu_mlir.dialects.expr import Expr, nonnegative, product
 from lpu_mlir.dialects.lpu import extents
 from lpu_mlir.frontend import views
 from lpu_mlir.frontend.builder import FloatScalar, dtype_of
-from lpu_mlir.frontend.calls import Comparison
+from lpu_mlir.frontend.calls import All, Comparison
 from lpu_mlir.frontend.nodes import all_native
 from lpu_mlir.frontend.nodes import with_effects as effects
 from lpu_mlir.frontend.outputs import COPY_, dense_order, storage_base
@@ -38,10 +38,9 @@ def nothing(importer: Importer, node: fx.Node) -> None:
 def assert_scalar(importer: Importer, node: fx.Node) -> None:
     """Dropped where it holds for all extents, otherwise checked outside."""
     condition = importer.value(node.args[0])
-    if not (
-        condition is True or (isinstance(condition, Comparison) and _holds(importer, condition))
-    ):
-        importer.host_call(node, None, [condition, node.args[1]], {}, "an assertion on extents")
+    for part in condition.parts if isinstance(condition, All) else (condition,):
+        if part is not True and not _holds(importer, part):
+            importer.host_call(node, None, [part, node.args[1]], {}, "an assertion on extents")
     importer.environment[node] = None
 
 

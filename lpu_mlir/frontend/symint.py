@@ -44,8 +44,8 @@ def integer(symbol: Any) -> Any:
     """The symbol; Inexpressible if it stands for a float."""
     if not symbol.is_integer:
         raise Inexpressible(
-            f"a size depends on {symbol}, a float that only a run tells; make it an integer of a "
-            "tensor first: int(x.to(torch.int64).item())"
+            f"an integer depends on {symbol}, a float that only a run tells; make it an integer of "
+            "a tensor first: int(x.to(torch.int64).item())"
         )
     return symbol
 
@@ -97,6 +97,11 @@ def _extreme(combine: Callable[[Expr, Expr], Expr]) -> Callable[..., Expr]:
     return lambda *args: reduce(combine, map(from_sympy, args))
 
 
+def _magnitude(value: Any) -> Expr:
+    made = from_sympy(value)
+    return Expr.max(made, -made)
+
+
 def _add(*terms: Any) -> Expr:
     return sum(map(from_sympy, terms), Expr.const(0))
 
@@ -126,6 +131,7 @@ def _modulo(lhs: Any, rhs: Any) -> Expr:
 
 
 _RULES: Mapping[str, Callable[..., Expr]] = {
+    "Abs": _magnitude,
     "Add": _add,
     "Mul": _multiply,
     "Pow": _power,

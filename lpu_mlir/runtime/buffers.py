@@ -53,8 +53,10 @@ class Block:
 
     def is_sound(self) -> bool:
         """Whether the storage is what it was: a user may have resized it, moved it to memory that
-        processes share, or made a lazy copy, which has the old memory as soon as we ask for it."""
-        return (self.storage.data_ptr(), self.storage.nbytes()) == (self.address, self.size)
+        processes share, lent it to NumPy for good, or made a lazy copy, which has the old memory as
+        soon as we ask for it."""
+        same = (self.storage.data_ptr(), self.storage.nbytes()) == (self.address, self.size)
+        return same and self.storage.resizable()
 
     def tensor(self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
         empty = torch.empty(0, dtype=dtype, device="cpu")

@@ -122,8 +122,9 @@ def test_the_storage_object_alone_keeps_it():
         lambda t: t.untyped_storage().resize_(0),
         lambda t: t.resize_(2 * ROWS, COLUMNS),
         lambda t: t.share_memory_(),
+        lambda t: t.numpy(),
     ],
-    ids=["grown", "emptied", "resized", "shared with processes"],
+    ids=["grown", "emptied", "resized", "shared with processes", "lent to NumPy"],
 )
 def test_storages_that_users_changed_are_given_up(change: Callable[[Tensor], Any]):
     pool = Buffers()
@@ -131,6 +132,7 @@ def test_storages_that_users_changed_are_given_up(change: Callable[[Tensor], Any
     for _ in range(2):
         fresh = take(pool)
         assert not fresh.is_shared()
+        assert fresh.untyped_storage().resizable()
         assert fresh.untyped_storage().nbytes() == SIZE
         fresh.fill_(0.0)
         del fresh

@@ -55,6 +55,13 @@ def selected(x: Tensor, n: Tensor, m: Tensor) -> Tensor:
     return x[number(n)] + x.select(1, number(m))
 
 
+def written(x: Tensor, n: Tensor, m: Tensor) -> Tensor:
+    x = x.clone()
+    x[number(n)] = 7
+    x.select(1, number(m)).add_(abs(number(n)))
+    return x * 2
+
+
 def positive(x: Tensor, n: Tensor, m: Tensor) -> Tensor:
     return torch.nonzero(x > n) + 1
 
@@ -66,7 +73,7 @@ def masked(x: Tensor, n: Tensor, m: Tensor) -> Tensor:
 @pytest.mark.parametrize("interpreter", ["native", "reference"])
 @pytest.mark.parametrize(
     "function",
-    [from_there, up_to_there, between, in_place, split, selected, positive, masked],
+    [from_there, up_to_there, between, in_place, split, selected, written, positive, masked],
 )
 def test_as_eager(function: Callable[..., Any], interpreter: str):
     compiled = torch.compile(

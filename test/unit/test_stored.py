@@ -105,6 +105,37 @@ def test_other_options_are_another_program(caches: Caches, options: dict[str, An
     assert caches.hits()
 
 
+def detached(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x, x.detach()
+
+
+def viewed(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x, x.view(4, 8)
+
+
+def sliced(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x[:], x[:]
+
+
+@pytest.mark.parametrize("first", [detached, viewed, sliced])
+@pytest.mark.parametrize("second", [detached, viewed, sliced])
+def test_how_inputs_share_memory_decides(
+    caches: Caches, first: Callable[..., Any], second: Callable[..., Any]
+):
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        x.add_(1)
+        return y * 2
+
+    for make in (first, second):
+        torch._dynamo.reset()
+        given = make(torch.ones(4, 8))
+        with lpu_mlir.Report() as report:
+            result = torch.compile(function, backend="lpu_mlir")(*given)
+        assert report.graphs
+        assert torch.equal(result, torch.full((4, 8), 4.0))
+        assert torch.equal(given[0], torch.full((4, 8), 2.0))
+
+
 def test_inputs_that_share_memory_are_another_program(caches: Caches):
     def mutating(x: Tensor, y: Tensor) -> Tensor:
         x.add_(y)
