@@ -29,6 +29,13 @@ def logger(name: str) -> logging.Logger:
     return logging.getLogger(f"lpu_mlir.{name}")
 
 
+def is_wanted(name: str) -> bool:
+    """Whether a logger, or one below it, is to say everything."""
+    above = logger(name).name
+    names = [n for n in logging.root.manager.loggerDict if n == above or n.startswith(f"{above}.")]
+    return any(logging.getLogger(n).isEnabledFor(logging.DEBUG) for n in names)
+
+
 def configure(setting: str) -> None:
     """Sends what the names in a setting stand for to standard error.
 

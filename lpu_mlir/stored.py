@@ -7,7 +7,6 @@ decodes.  What PyTorch does not find, or we do not, is compiled.
 
 from __future__ import annotations
 
-import logging
 import os
 import stat
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from lpu_mlir.cache import compiler_version, digest, disk_cache
 from lpu_mlir.frontend import calls, interface
 from lpu_mlir.interpreter.native.compile import code_version, host
-from lpu_mlir.logs import logger
+from lpu_mlir.logs import is_wanted, logger
 from lpu_mlir.options import Options
 from lpu_mlir.report import CompiledGraph, Fallback, begin_graph
 from lpu_mlir.runtime import host_program, signature
@@ -83,7 +82,7 @@ def cache_tag(options: Options) -> str | None:
 
 
 def _reason_against() -> str | None:
-    if any(logger(name).isEnabledFor(logging.DEBUG) for name in ("ir", "fuse")):
+    if is_wanted("ir") or is_wanted("fuse"):
         return "the compiler is to say what it does"
     return _untrusted(cache_dir())
 

@@ -203,7 +203,7 @@ def test_torchs_own_switch(caches: Caches):
     assert caches.entries() == []
 
 
-@pytest.mark.parametrize("log", ["lpu_mlir.ir", "lpu_mlir.fuse", "lpu_mlir"])
+@pytest.mark.parametrize("log", ["lpu_mlir.ir", "lpu_mlir.ir.cse", "lpu_mlir.fuse", "lpu_mlir"])
 def test_what_the_compiler_is_to_say_it_says(
     caches: Caches, caplog: pytest.LogCaptureFixture, log: str
 ):
