@@ -22,6 +22,7 @@ from lpu_mlir.transforms.allocate_sram import AllocateSramPass
 from lpu_mlir.transforms.bufferize import BufferizePass
 from lpu_mlir.transforms.fuse import FusePass
 from lpu_mlir.transforms.graph_to_loop import GraphToLoopPass
+from lpu_mlir.transforms.hoist_checks import HoistChecksPass
 from lpu_mlir.transforms.hoist_frozen import HoistFrozenPass
 from lpu_mlir.transforms.loop_to_kernel import LoopToKernelPass
 from lpu_mlir.transforms.merge_nests import MergeNestsPass
@@ -70,6 +71,7 @@ def stages(target: Target) -> tuple[Stage, ...]:
         Stage("graph", RaiseAttentionPass(), "attention by name, to be one nest"),
         # lpu_loop: the computation of one element, on tensors, then on memrefs
         Stage("loop", GraphToLoopPass(), "views become index expressions, the rest nests"),
+        Stage("loop", HoistChecksPass(), "what fails fails before an argument is changed"),
         Stage("loop", FusePass(target.launch_bytes), "join nests where that moves fewer bytes"),
         Stage("loop", DeadCodeElimination(), "what was fused into all its readers is gone"),
         Stage("loop", SplitReductionsPass(target.cores), "large sums run on all cores"),

@@ -12,6 +12,7 @@ PASSES = {
     "coalesce-cores": "lpu_mlir.transforms.coalesce_cores:CoalesceCoresPass",
     "fuse": "lpu_mlir.transforms.fuse:FusePass",
     "graph-to-loop": "lpu_mlir.transforms.graph_to_loop:GraphToLoopPass",
+    "hoist-checks": "lpu_mlir.transforms.hoist_checks:HoistChecksPass",
     "hoist-frozen": "lpu_mlir.transforms.hoist_frozen:HoistFrozenPass",
     "join-movement": "lpu_mlir.transforms.join_movement:JoinMovementPass",
     "loop-to-kernel": "lpu_mlir.transforms.loop_to_kernel:LoopToKernelPass",

@@ -2,18 +2,21 @@
 
 Results become arguments that the caller provides.  A nest writes in place when nobody reads the old
 value afterwards; a value that is written back to an argument is computed in the argument's buffer
-when every read of the old value comes before, else it is copied there at the end.
+when every read of the old value comes before, and all that may fail, else it is copied there at
+the end: who called what fails finds its arguments as they were.  Only slices that nests store into
+an argument are stored where they are made, or caches would have to be copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, TensorType
-from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
@@ -34,8 +37,9 @@ from lpu_mlir.dialects.lpu import (
     tensor_type,
 )
 from lpu_mlir.dialects.lpu_host import AllocOp, CopyOp
-from lpu_mlir.dialects.lpu_loop import Dim, LoadOp, NestOp, OverOp, StoreOp, WriteBackOp
+from lpu_mlir.dialects.lpu_loop import Dim, LoadOp, NestOp, StoreOp, WriteBackOp
 from lpu_mlir.nests.nest import Nest, Store, write
+from lpu_mlir.nests.order import Order, fallible, number_of, root
 from lpu_mlir.nests.scalar import Scalars
 
 CALLS = (func.CallOp, IfOp, WhileOp)
@@ -45,98 +49,12 @@ RETURNED = "lpu.returned"
 """Attribute of a function on memrefs: which results it returns; the others are arguments."""
 
 
-# --- the order of reads and writes --------------------------------------------------------------
-
-
-def top_level(op: Operation, block: Block) -> Operation:
-    """The operation of `block` that contains `op`."""
-    while op.parent is not block:
-        parent = op.parent_op()
-        assert parent is not None
-        op = parent
-    return op
-
-
-@dataclass
-class Order:
-    """Positions of a block's operations, and who reads a tensor when."""
-
-    block: Block
-
-    def __post_init__(self) -> None:
-        self.position = {op: i for i, op in enumerate(self.block.ops)}
-        # What is written back is needed at the end, wherever that is said.
-        end = len(self.position)
-        self.position |= {op: end for op in self.position if isinstance(op, WriteBackOp)}
-
-    def readers(self, tensor: SSAValue, writer: Operation) -> Iterator[Operation]:
-        """Operations that read the tensor's elements; a nest having it in outs reads nothing."""
-        for use in tensor.uses:
-            user = use.operation
-            if isinstance(user, StoreOp) or (user is writer and isinstance(user, NestOp)):
-                continue
-            if isinstance(user, WriteBackOp) and use.index == 1:
-                continue
-            yield top_level(user, self.block)
-
-    def is_free(self, tensor: SSAValue, result: SSAValue) -> bool:
-        """Whether the operation that makes `result` may destroy the tensor with it: nobody reads
-        it later, nor the operation itself elsewhere than at the element it stores."""
-        writer = result.owner
-        assert isinstance(writer, Operation)
-        here = self.position[writer]
-        last = max((self.position[op] for op in self.readers(tensor, writer)), default=-1)
-        if last < here:
-            return True
-        if last > here or not isinstance(writer, NestOp):
-            return False
-        return reads_in_step(writer, tensor, writer.outs[_position(result)])
-
-
-def reads_in_step(nest: NestOp, tensor: SSAValue, out: SSAValue) -> bool:
-    """Whether a nest reads `tensor` only at the element of `out` that it stores then."""
-    inside = list(nest.body.walk())
-    stores = [op for op in inside if isinstance(op, StoreOp) and op.target is out]
-    for op in inside:
-        if not isinstance(op, LoadOp) or op.target is not tensor:
-            continue
-        # A fold reads more than one element; another part runs on other cores.
-        if op.indirect or any(op.parent is not store.parent for store in stores):
-            return False
-        if feeds_parts(op):
-            return False
-        if any(store.indirect or store.index != op.index for store in stores):
-            return False
-    return True
-
-
-def feeds_parts(op: Operation) -> bool:
-    """Whether a part inside of the block of `op` uses what comes of it."""
-    block, pending, seen = op.parent, [op], {op}
-    assert block is not None
-    while pending:
-        for use in [use for result in pending.pop().results for use in result.uses]:
-            user = top_level(use.operation, block)
-            if isinstance(user, OverOp):
-                return True
-            if user not in seen:
-                seen.add(user)
-                pending.append(user)
-    return False
-
-
 def reads(nest: NestOp) -> set[SSAValue]:
     return {op.target for op in nest.body.walk() if isinstance(op, LoadOp)}
 
 
 def is_fresh(tensor: SSAValue) -> bool:
     return isinstance(tensor.owner, lpu_loop.EmptyOp)
-
-
-def _position(result: SSAValue) -> int:
-    """Which result of its operation a value is."""
-    assert isinstance(result, OpResult)
-    return result.index
 
 
 def is_final(result: SSAValue) -> bool:
@@ -162,6 +80,8 @@ class Contract:
 
     writes: tuple[int, ...]
     """Arguments whose buffers it changes."""
+    whole: frozenset[int]
+    """Those of them into which it does not only store slices."""
     kept: tuple[int, ...]
     """Results that it returns, for no caller can provide a destination: host calls made them, or
     determine their extents."""
@@ -176,8 +96,9 @@ class Contract:
             _memref(a.type, attr.get(STRIDES))
             for a, attr in zip(block.args, arg_attrs, strict=True)
         )
-        targets = {op.target for op in block.ops if isinstance(op, WriteBackOp)}
-        writes = tuple(i for i, argument in enumerate(block.args) if argument in targets)
+        written = {op.target: op.value for op in block.ops if isinstance(op, WriteBackOp)}
+        writes = tuple(i for i, argument in enumerate(block.args) if argument in written)
+        whole = frozenset(i for i in writes if root(written[block.args[i]]) is not block.args[i])
         returned = block.last_op.operands if block.last_op is not None else ()
         attrs = _dictionaries(function.res_attrs, len(returned))
         late = bound_late(block)
@@ -187,7 +108,7 @@ class Contract:
             if (isinstance(value.owner, HostCallOp) and STRIDES not in attr)
             or any(extent.names() & late for extent in extents(value.type))
         )
-        return Contract(writes, kept, arguments)
+        return Contract(writes, whole, kept, arguments)
 
 
 # --- the rewrite --------------------------------------------------------------------------------
@@ -196,8 +117,10 @@ class Contract:
 class Bufferization:
     """Rebuilds one function on memrefs."""
 
-    def __init__(self, function: func.FuncOp, contracts: Mapping[str, Contract]):
-        self.function, self.contracts = function, contracts
+    def __init__(
+        self, function: func.FuncOp, contracts: Mapping[str, Contract], failing: AbstractSet[str]
+    ):
+        self.function, self.contracts, self.failing = function, contracts, failing
         self.kept = contracts[function.sym_name.data].kept
         self.old = function.body.block
         last = self.old.last_op
@@ -219,6 +142,8 @@ class Bufferization:
         for old, new in zip(self.old.args, self.block.args, strict=False):
             new.name_hint = old.name_hint
             self.buffers[old] = new
+        self.aside: dict[SSAValue, SSAValue] = {}
+        """Argument -> the buffer that holds it while something may still fail."""
         self.copies: list[tuple[SSAValue, SSAValue]] = []
         """(value, argument) pairs to copy at the end."""
 
@@ -253,7 +178,7 @@ class Bufferization:
 
     def choose(self) -> None:
         """Chooses the buffer of every value that has to be in a given one."""
-        self.order = Order(self.old)
+        self.order = Order(self.old, self.failing)
         for target, value in self.written.items():
             if not self.place(value, self.buffers[target], target):
                 self.copies.append((value, target))
@@ -275,7 +200,7 @@ class Bufferization:
     def chain_start(self, value: SSAValue) -> SSAValue:
         """The value whose buffer a chain of nests, each in place, makes into that of `value`."""
         while isinstance(value.owner, NestOp):
-            out = value.owner.operands[_position(value)]
+            out = value.owner.operands[number_of(value)]
             if is_fresh(out) or not self.overwrites(out, value):
                 break
             value = out
@@ -292,6 +217,8 @@ class Bufferization:
         if calls and buffer.type != _memref(first.type, None):
             return False  # functions other than @main give dense results
         if holds is not None and not self.order.is_free(holds, first):
+            return False
+        if holds is not None and not self.order.is_safe(first.owner):
             return False
         self.buffers[first] = buffer
         return True
@@ -387,7 +314,11 @@ class Bufferization:
         given = [self.buffers[a] for a in call.arguments]
         operands = self.laid_out(given, contract.arguments)
         for position in contract.writes:
-            self.keep(call.arguments[position], call)
+            argument = call.arguments[position]
+            if position in contract.whole and not self.order.is_safe(call):
+                operands[position] = self.set_aside(argument, operands[position])
+            else:
+                self.keep(argument, call)
         kept = [call.results[position] for position in contract.kept]
         for result in call.results:
             if result in kept:
@@ -398,8 +329,9 @@ class Bufferization:
         new.location = call.location
         self.block.add_op(new)
         for position in contract.writes:
-            if operands[position] is not given[position]:
-                self.copy(operands[position], given[position])
+            if call.arguments[position] in self.aside or operands[position] is given[position]:
+                continue
+            self.copy(operands[position], given[position])
 
     def rebuild_if(self, op: IfOp) -> None:
         contract = self.contracts[op.then_function.string_value()]
@@ -451,6 +383,12 @@ class Bufferization:
         self.copy(self.buffers[tensor], kept)
         self.buffers[tensor] = kept
 
+    def set_aside(self, argument: SSAValue, buffer: SSAValue) -> SSAValue:
+        """A buffer that a call may change instead of an argument's, while something may fail."""
+        aside = self.aside[argument] = self.alloc(argument.type, buffer.type)
+        self.copy(buffer, aside)
+        return aside
+
     def finish(self) -> None:
         """Copies what could not be computed in place: results first, for they mean old values."""
         for position, buffer in self.destinations.items():
@@ -464,6 +402,8 @@ class Bufferization:
                 self.copy(self.buffers[value], held[value])
         for value, target in self.copies:
             self.copy(held[value], self.buffers[target])
+        for argument, aside in self.aside.items():
+            self.copy(aside, self.buffers[argument])
         self.block.add_op(func.ReturnOp(*(self.buffers[self.returned[p]] for p in self.kept)))
 
     def copy(self, source: SSAValue, target: SSAValue) -> None:
@@ -522,8 +462,9 @@ class BufferizePass(ModulePass):
         functions = [f for f in op.ops if isinstance(f, func.FuncOp) and f.body.blocks]
         adopt_layouts(functions)
         contracts = {f.sym_name.data: Contract.of(f) for f in functions}
+        failing = fallible(functions)
         for function in functions:
-            Bufferization(function, contracts).run()
+            Bufferization(function, contracts, failing).run()
         check_bufferized(op)
 
 

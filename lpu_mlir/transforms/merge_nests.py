@@ -154,7 +154,8 @@ class Merging:
         """Which of two groups, of which `first` comes first, is where both can be: after all that
         they need and before all that need them."""
         needed = [p for r in first.results for p, user in self.uses(r) if user is not second]
-        if all(position > second.position for position in needed):
+        # What only checks is needed by all that follows.
+        if first.results and all(position > second.position for position in needed):
             return second
         sources = [t for t in (*second.sources(), *second.outs) if t not in first.results]
         if not self.late and all(self.made_at(tensor) < first.position for tensor in sources):
@@ -188,6 +189,8 @@ class Merging:
             return f"a nest would have more than {MAX_PARTS} parts"
         if any(has_scan(part) for part in (*first.parts, *second.parts)):
             return "a running fold needs the order of its own loop"
+        if bool(first.outs) != bool(second.outs):
+            return "what only checks must be over before anything is stored"
         if any(out in first.results for out in second.outs):
             return "it stores into the result"
         if set(first.outs) & set(second.outs):

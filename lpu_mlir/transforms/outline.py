@@ -30,7 +30,7 @@ from xdsl.ir import (
 from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 
-from lpu_mlir.dialects.lpu import SYMBOLS, ExprAttr, ShapeAttr, symbols
+from lpu_mlir.dialects.lpu import SYMBOLS, DimsAttr, ExprAttr, ShapeAttr, symbols
 from lpu_mlir.dialects.lpu_graph import (
     BroadcastOp,
     ReshapeOp,
@@ -266,6 +266,8 @@ def symbol_names(attribute: Attribute) -> frozenset[str]:
             return attribute.data.names()
         case ShapeAttr():
             return frozenset[str]().union(*(expr.names() for expr in attribute.data))
+        case DimsAttr():
+            return frozenset[str]().union(*(extent.names() for _, extent in attribute.data))
         case ArrayAttr():
             parts = attribute.data
         case DictionaryAttr():

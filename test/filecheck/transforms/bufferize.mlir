@@ -391,3 +391,45 @@ func.func @reversed(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = lpu_graph.slice %a starts <[3]> steps <[-1]> : tensor<4xf32> -> tensor<4xf32>
   func.return %0 : tensor<4xf32>
 }
+
+// An argument changes only when nothing can fail any more: what is written to it as a whole before
+// a call outside goes to memory of its own first, also where a function writes it.
+// CHECK-LABEL: func.func @before_a_call(
+// CHECK-SAME:    %n: memref<4xf32, "shared_dram">, %m: memref<4xf32, "shared_dram">)
+// CHECK-NEXT:    %[[M:\S+]] = lpu_host.alloc
+// CHECK-NEXT:    lpu_loop.nest [d0 = 4] outs(%[[M]] : memref<4xf32, "shared_dram">) {
+// CHECK-NEXT:      lpu_loop.load %m[d0]
+// CHECK:         func.call @adds(%[[M]]) : (memref<4xf32, "shared_dram">) -> ()
+// CHECK-NEXT:    %[[N:\S+]] = lpu_host.alloc
+// CHECK-NEXT:    lpu_loop.nest [d0 = 4] outs(%[[N]] : memref<4xf32, "shared_dram">) {
+// CHECK-NEXT:      %[[V:\S+]] = lpu_loop.load %n[d0]
+// CHECK-NEXT:      math.exp %[[V]] : f32
+// CHECK:         "lpu.host_call"(%[[N]])
+// CHECK:         lpu_loop.nest [d0 = 4] outs(%n : memref<4xf32, "shared_dram">) {
+// CHECK-NEXT:      lpu_loop.load %[[N]][d0]
+// CHECK:         lpu_loop.nest [d0 = 4] outs(%m : memref<4xf32, "shared_dram">) {
+// CHECK-NEXT:      lpu_loop.load %[[M]][d0]
+func.func @before_a_call(%n: tensor<4xf32>, %m: tensor<4xf32>) -> tensor<4xf32> {
+  func.call @adds(%m) : (tensor<4xf32>) -> ()
+  %0 = lpu_graph.pointwise "exp"(%n) : tensor<4xf32> -> tensor<4xf32>
+  %1 = "lpu.host_call"(%0) <{overload = "aten.abs.default", arguments = {"0" = #lpu.operand<0>}, reason = "a test"}> : (tensor<4xf32>) -> tensor<4xf32>
+  lpu_graph.write_back %0, %n : tensor<4xf32>, tensor<4xf32>
+  func.return %1 : tensor<4xf32>
+}
+func.func private @adds(%m: tensor<4xf32>) {
+  %0 = lpu_graph.pointwise "neg"(%m) : tensor<4xf32> -> tensor<4xf32>
+  lpu_graph.write_back %0, %m : tensor<4xf32>, tensor<4xf32>
+  func.return
+}
+
+// A slice is stored where it is.
+// CHECK-LABEL: func.func @slice_before_a_call(
+// CHECK-NEXT:    lpu_loop.nest [] outs(%cache : memref<8xf32, "shared_dram">) {
+// CHECK:         "lpu.host_call"(%cache)
+// CHECK-NEXT:    func.return
+func.func @slice_before_a_call(%cache: tensor<8xf32>, %v: tensor<f32>, %p: tensor<i64>) -> tensor<8xf32> {
+  %0 = lpu_graph.scatter "replace" %v, %cache[%p] dims <[0]> at 0 : tensor<f32>, tensor<8xf32>[tensor<i64>] -> tensor<8xf32>
+  %1 = "lpu.host_call"(%0) <{overload = "aten.abs.default", arguments = {"0" = #lpu.operand<0>}, reason = "a test"}> : (tensor<8xf32>) -> tensor<8xf32>
+  lpu_graph.write_back %0, %cache : tensor<8xf32>, tensor<8xf32>
+  func.return %1 : tensor<8xf32>
+}
