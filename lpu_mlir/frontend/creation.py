@@ -9,7 +9,7 @@ import torch
 from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr
-from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, Number, Tensors
+from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors
 
 aten = torch.ops.aten
 Handler: TypeAlias = Callable[..., Tensors]
@@ -18,9 +18,9 @@ Handler: TypeAlias = Callable[..., Tensors]
 def filled(b: GraphBuilder, value: Number) -> SSAValue:
     """The node's shape and dtype, one value."""
     fixed = value.constant() if isinstance(value, Expr) else value
-    if fixed is None or isinstance(fixed, FloatScalar):
-        return b.broadcast(b.number(value, b.dtype), b.shape)
-    return b.full(fixed, b.dtype, b.shape)
+    if isinstance(fixed, bool | int | float):
+        return b.full(fixed, b.dtype, b.shape)
+    return b.broadcast(b.number(value, b.dtype), b.shape)
 
 
 def full(b: GraphBuilder, shape: Sequence[Any], value: Number, **_: Any) -> SSAValue:

@@ -71,7 +71,7 @@ from lpu_mlir.frontend.outputs import (
 from lpu_mlir.frontend.rng import plain_random_operators
 from lpu_mlir.frontend.special import SPECIAL
 from lpu_mlir.frontend.symbols import Symbols
-from lpu_mlir.frontend.symint import Inexpressible, from_sympy, sym_node
+from lpu_mlir.frontend.symint import Inexpressible, from_sympy, indicator, sym_node
 from lpu_mlir.frontend.table import BY_NAME, HANDLERS, Handler
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 from lpu_mlir.frontend.values import (
@@ -523,15 +523,16 @@ class Importer:
         return Unsupported(str(node.target), reason, operands, source_of(node), WAY_OUT[way_out])
 
     # --- conditions -----------------------------------------------------------------------------
-    def _condition(self, condition: torch.SymBool) -> Comparison | All | bool | torch.SymBool:
-        """A SymBool as a comparison of two expressions, or some; itself if it is neither."""
+    def _condition(self, condition: torch.SymBool) -> Comparison | All | bool:
+        """A SymBool as a comparison of two expressions, or some."""
         relation = sym_node(condition).expr
         parts = relation.args if isinstance(relation, sympy.And) else (relation,)
         if relation in (True, False):
             return bool(relation)
-        if any(type(part).__name__ not in RELATIONS for part in parts):
-            return condition
         self.symbols.declare(sym_node(condition))
+        if any(type(part).__name__ not in RELATIONS for part in parts):
+            holds = indicator(relation).substitute(self.symbols.aliases)
+            return Comparison("ne", holds, Expr.const(0))
         compared = tuple(map(self._comparison, parts))
         return compared[0] if len(compared) == 1 else All(compared)
 

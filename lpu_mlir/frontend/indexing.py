@@ -30,7 +30,6 @@ Handler: TypeAlias = Callable[..., Tensors]
 MASKS = (torch.bool, torch.uint8)
 RAISES_OTHERS = (
     "aten.gather.default",
-    "aten.index_add.default",
     "aten.scatter.src",
     "aten.scatter.value",
     "aten.scatter_add.default",
@@ -76,7 +75,8 @@ def index_add(
     source = b.convert(source, b.dtype)
     if alpha != 1:
         source = b.pointwise("mul", source, b.number(alpha, b.dtype))
-    return _at_positions(b, "add", x, dim, index, source)
+    error = "RuntimeError" if rank(x) > 1 else None  # eager has a form of its own for one dim
+    return _at_positions(b, "add", x, dim, index, source, error)
 
 
 def index_copy(
@@ -94,13 +94,14 @@ def _at_positions(
     dim: int,
     index: SSAValue,
     source: SSAValue,
+    error: str | None = None,
 ) -> SSAValue:
-    """x with the slices of a source at positions of one dim."""
+    """x with the slices of a source at positions of one dim; `error` is as in `GraphBuilder`."""
     x, index = _at_least_1d(b, x), _at_least_1d(b, b.convert(index, torch.int64))
     dim %= rank(x)
     window = [*shape_of(x)[:dim], *shape_of(index), *shape_of(x)[dim + 1 :]]
     updates = b.reshape(source, window)
-    return b.reshape(b.scatter(kind, x, updates, [index], [dim], dim, error=_error(b)), b.shape)
+    return b.reshape(b.scatter(kind, x, updates, [index], [dim], dim, error=error), b.shape)
 
 
 # --- advanced indexing --------------------------------------------------------------------------
@@ -234,8 +235,12 @@ def slice_scatter(
     step: int = 1,
 ) -> SSAValue:
     dim %= rank(x)
-    first = b.slice_start(0 if start is None else start, shape_of(x)[dim])
-    positions = b.iota(0, [shape_of(source)[dim]])
+    size, given = shape_of(x)[dim], shape_of(source)[dim]
+    first = b.slice_start(0 if start is None else start, size)
+    wrong = (b.slice_length(start, end, step, size) - given).constant()
+    if wrong not in (0, None):
+        raise NotNative("the source has another size than the slice, which eager tells")
+    positions = b.iota(0, [given])
     if step != 1:
         positions = b.pointwise("mul", positions, b.number(step, torch.int64))
     if first != 0:

@@ -130,6 +130,75 @@ def _modulo(lhs: Any, rhs: Any) -> Expr:
     return from_sympy(lhs).mod(from_sympy(rhs))
 
 
+def _piecewise(*pieces: Any) -> Expr:
+    """The value of the first piece whose condition holds."""
+    result = Expr.const(0)
+    for value, condition in reversed(pieces):
+        holds = indicator(condition)
+        result = from_sympy(value) * holds + result * (Expr.const(1) - holds)
+    return result
+
+
+def indicator(condition: Any) -> Expr:
+    """1 where a condition on integers holds, else 0; Inexpressible if it has no such form."""
+    if condition in (True, False):
+        return Expr.const(int(bool(condition)))
+    rule = _INDICATORS.get(type(condition).__name__)
+    if rule is None:
+        raise Inexpressible(f"{condition} is no condition on integers that lpu_mlir knows")
+    return rule(*condition.args)
+
+
+def _above(lhs: Any, rhs: Any) -> Expr:
+    return Expr.min(Expr.max(from_sympy(lhs) - from_sympy(rhs), 0), 1)
+
+
+def _other(lhs: Any, rhs: Any) -> Expr:
+    distance = from_sympy(lhs) - from_sympy(rhs)
+    return Expr.min(Expr.max(distance, -distance), 1)
+
+
+def _equal(lhs: Any, rhs: Any) -> Expr:
+    return Expr.const(1) - _other(lhs, rhs)
+
+
+def _at_least(lhs: Any, rhs: Any) -> Expr:
+    return Expr.const(1) - _above(rhs, lhs)
+
+
+def _below(lhs: Any, rhs: Any) -> Expr:
+    return _above(rhs, lhs)
+
+
+def _at_most(lhs: Any, rhs: Any) -> Expr:
+    return _at_least(rhs, lhs)
+
+
+def _not(condition: Any) -> Expr:
+    return Expr.const(1) - indicator(condition)
+
+
+def _all(*conditions: Any) -> Expr:
+    return product(map(indicator, conditions))
+
+
+def _any(*conditions: Any) -> Expr:
+    return Expr.const(1) - product(map(_not, conditions))
+
+
+_INDICATORS: Mapping[str, Callable[..., Expr]] = {
+    "And": _all,
+    "Or": _any,
+    "Not": _not,
+    "Equality": _equal,
+    "Unequality": _other,
+    "StrictGreaterThan": _above,
+    "StrictLessThan": _below,
+    "GreaterThan": _at_least,
+    "LessThan": _at_most,
+}
+"""SymPy class name of a condition -> its indicator."""
+
 _RULES: Mapping[str, Callable[..., Expr]] = {
     "Abs": _magnitude,
     "Add": _add,
@@ -150,6 +219,7 @@ _RULES: Mapping[str, Callable[..., Expr]] = {
     "Identity": from_sympy,
     "LShift": _shift_left,
     "RShift": _shift_right,
+    "Piecewise": _piecewise,
 }
 """SymPy class name -> rule on its arguments."""
 

@@ -62,6 +62,21 @@ def written(x: Tensor, n: Tensor, m: Tensor) -> Tensor:
     return x * 2
 
 
+def narrowed(x: Tensor, n: Tensor, m: Tensor) -> tuple[Tensor, ...]:
+    return x.narrow(0, n.clamp(-8, 6).item(), 2) * 2, x.narrow(1, abs(number(m)) - 1, 1).exp()
+
+
+def decided(x: Tensor, n: Tensor, m: Tensor) -> tuple[Tensor, ...]:
+    """Bools that Python reads, in arithmetic; with integers PyTorch refuses them."""
+    above, both = (n > 0).item(), ((n > 0) & (m > 0)).item()
+    return x + above, x.half() + both, x.sum(0) * both
+
+
+def one_of_two(x: Tensor, n: Tensor, m: Tensor) -> Tensor:
+    a, b = number(n), number(m)
+    return x * torch.sym_ite(a > b, a, b) + torch.sym_ite((a == 3) | (b < 0), a, a - b)
+
+
 def positive(x: Tensor, n: Tensor, m: Tensor) -> Tensor:
     return torch.nonzero(x > n) + 1
 
@@ -73,8 +88,11 @@ def masked(x: Tensor, n: Tensor, m: Tensor) -> Tensor:
 @pytest.mark.parametrize("interpreter", ["native", "reference"])
 @pytest.mark.parametrize(
     "function",
-    [from_there, up_to_there, between, in_place, split, selected, written, positive, masked],
-)
+    [
+        from_there, up_to_there, between, in_place, split, selected, written, narrowed, decided,
+        one_of_two, positive, masked,
+    ],
+)  # fmt: skip
 def test_as_eager(function: Callable[..., Any], interpreter: str):
     compiled = torch.compile(
         function, backend="lpu_mlir", fullgraph=True, options={"interpreter": interpreter}

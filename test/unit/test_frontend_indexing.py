@@ -203,6 +203,15 @@ def test_products_of_different_dtypes_are_refused_as_in_eager(other: torch.dtype
             torch.compile(function, backend="lpu_mlir")(x, y)
 
 
+def test_a_source_of_another_size_than_its_slice_raises_what_eager_does():
+    function = torch.compile(
+        lambda x, y: torch.slice_scatter(x, y, 0, 4, 9), backend="lpu_mlir", dynamic=False
+    )
+    with pytest.raises(RuntimeError, match="size equal to the slice"):
+        function(torch.zeros(6), torch.ones(3))
+    assert torch.equal(function(torch.zeros(6), torch.ones(2))[4:], torch.ones(2))
+
+
 # --- positions out of range -----------------------------------------------------------------------
 
 ADDRESSING = {
@@ -213,6 +222,7 @@ ADDRESSING = {
     "index_select of rows": lambda x, i: x.index_select(0, i),
     "index_select of columns": lambda x, i: x.index_select(1, i),
     "index_add": lambda x, i: x.index_add(0, i, x[:1]),
+    "index_add of a vector": lambda x, i: x[:, 0].index_add(0, i, x[:1, 0]),
     "index_copy": lambda x, i: x.index_copy(0, i, x[:1]),
     "index_fill": lambda x, i: x.index_fill(0, i, 1.0),
     "indexing": lambda x, i: x[:, i],

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation
 
 from lpu_mlir.dialects.lpu import RemFOp, ui8
 from lpu_mlir.interpreter.native import scalar as native
-from lpu_mlir.interpreter.native.llvm import Builder, Module, Value, literal
+from lpu_mlir.interpreter.native.llvm import Builder, Module, Value, known, literal, vector
 from lpu_mlir.interpreter.native.machine import MACHINES, Machine
 from lpu_mlir.interpreter.reference import scalar as reference
 from lpu_mlir.interpreter.reference.tiles import COMBINE, FOLD
@@ -328,6 +328,27 @@ def test_an_operand_of_one_lane_is_used_for_all() -> None:
 
     run = compiled([Elementwise("add", (f32,), f32, 8, emit)])["add"]
     assert run(torch.arange(8.0)).tolist() == (torch.arange(8.0) + 2.5).tolist()
+
+
+@pytest.mark.parametrize("type", FLOATS, ids=str)
+def test_of_two_zeros_the_operand_that_is_no_number_is_kept(type: Attribute) -> None:
+    """As in relu and clamp of eager."""
+    op = arith.MaximumfOp(*(test.TestOp(result_types=[type]).results[0] for _ in range(2)))
+
+    def emit(b: Builder, values: Any) -> Value:
+        return native.emit_scalar(b, op, [values[0], literal(values[0].type, 0.0)])
+
+    run = compiled([Elementwise("relu", (type,), type, 4, emit)])["relu"]
+    given = torch.tensor([-0.0, 0.0, -1.0, NAN] * 2, dtype=reference.DTYPES[type])
+    assert list(map(str, run(given).tolist())) == ["-0.0", "0.0", "0.0", "nan"] * 2
+
+
+@pytest.mark.parametrize("type", ["half", "bfloat", "float", "double"])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_known_is_what_a_literal_was_made_of(type: str, lanes: int) -> None:
+    for number in (0.0, -0.0, 1.5, -3.0, INF):
+        assert str(known(literal(vector(type, lanes), number))) == str(number)
+    assert known(Value(type, "%x")) is None
 
 
 CONSTANTS = [

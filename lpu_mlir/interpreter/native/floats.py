@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from lpu_mlir.interpreter.native.library import Function
-from lpu_mlir.interpreter.native.llvm import I32, Builder, Value, element_of, literal
+from lpu_mlir.interpreter.native.llvm import (
+    I32,
+    Builder,
+    Value,
+    element_of,
+    known,
+    literal,
+    retyped,
+)
 
 HALVES = ("half", "bfloat")
 
@@ -15,6 +23,9 @@ def like(x: Value, number: float) -> Value:
 
 def widened(b: Builder, x: Value) -> Value:
     """Half precision as f32, which is exact; other floats as they are."""
+    number = known(x)
+    if number is not None and element_of(x.type) in HALVES:
+        return literal(retyped(x.type, "float"), number)
     match element_of(x.type):
         case "half":
             return b.cast("fpext", x, "float")

@@ -109,11 +109,18 @@ def literal(type: str, number: float) -> Value:
 
 
 def known(value: Value) -> float | None:
-    """The number that a `literal` of f32 or f64 was made of, as it was rounded."""
-    text = value.text.removeprefix(f"splat ({element_of(value.type)} ").removesuffix(")")
-    if element_of(value.type) not in ("float", "double") or not text.startswith("0x"):
+    """The number that a `literal` of floats was made of, as it was rounded."""
+    element = element_of(value.type)
+    text = value.text.removeprefix(f"splat ({element} ").removesuffix(")")
+    if element not in _FLOAT_TEXT or not text.startswith("0x"):
         return None
-    return struct.unpack(">d", bytes.fromhex(text[2:]))[0]
+    match element:
+        case "half":
+            return struct.unpack(">e", bytes.fromhex(text[3:]))[0]
+        case "bfloat":
+            return struct.unpack(">f", bytes.fromhex(f"{text[3:]}0000"))[0]
+        case _:
+            return struct.unpack(">d", bytes.fromhex(text[2:]))[0]
 
 
 def _integer_text(element: str, number: float) -> str:
