@@ -108,7 +108,8 @@ def count_operators(gm: fx.GraphModule, module: ModuleOp) -> tuple[int, list[Fal
     """How many operators of a graph became part of its imported module, and the others."""
     fallbacks = list(find_fallbacks(module))
     host = sum(isinstance(op, HostCallOp) and bool(op.outputs) for op in module.walk())
-    return sum(map(makes_tensors, gm.graph.nodes)) - host, fallbacks
+    graphs = [inner.graph for inner in gm.modules() if isinstance(inner, fx.GraphModule)]
+    return sum(makes_tensors(node) for graph in graphs for node in graph.nodes) - host, fallbacks
 
 
 def makes_tensors(node: fx.Node) -> bool:

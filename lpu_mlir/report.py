@@ -18,14 +18,14 @@ from torch._dynamo.utils import counters
 from lpu_mlir.logs import logger
 from lpu_mlir.runtime.stats import KernelUse, RunStats
 
-_OPEN: ContextVar[Report | None] = ContextVar("open report", default=None)
-"""The report that is open in this thread, innermost if several are."""
+_OPEN: ContextVar[tuple[Report, ...]] = ContextVar("open reports", default=())
+"""The reports that are open in this thread: each is told everything."""
 
 
 HOST = logger("host")
 
-NO_GRAPH = """no graph was compiled or run in this thread: Dynamo left it all to eager PyTorch.
-It does so with nn.LSTM, unless torch._dynamo.config.allow_rnn is set, and with a frame that it has
+NO_GRAPH = """no graph was compiled or run in this thread. Either another thread made the calls, which can
+open a report of its own, or Dynamo left it all to eager PyTorch: it does so with nn.LSTM, unless torch._dynamo.config.allow_rnn is set, and with a frame that it has
 given up on: torch._dynamo.reset() lets it try again; TORCH_LOGS=graph_breaks says why"""
 
 MOST_KERNELS = 16
@@ -100,9 +100,16 @@ class CompiledGraph:
         self.seconds["prepare"] = seconds
 
     def listener(self) -> Callable[[RunStats], None] | None:
-        """What tells the report that is open in this thread of a run; None if none is."""
-        report = _OPEN.get()
-        return None if report is None else report.graph(self).ran
+        """What tells the reports that are open in this thread of a run; None if none is."""
+        told = [report.graph(self).ran for report in _OPEN.get()]
+        if len(told) < 2:
+            return told[0] if told else None
+
+        def ran(stats: RunStats) -> None:
+            for one in told:
+                one(stats)
+
+        return ran
 
 
 class GraphReport:
@@ -215,14 +222,14 @@ class Report:
 
     def __enter__(self) -> Self:
         before = Counter[str](counters["graph_break"])
-        token = _OPEN.set(self)
+        token = _OPEN.set((*_OPEN.get(), self))
         self._exit.callback(self._close, before, token)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._exit.close()
 
-    def _close(self, before: Counter[str], token: Token[Report | None]) -> None:
+    def _close(self, before: Counter[str], token: Token[tuple[Report, ...]]) -> None:
         """Adds the breaks that Dynamo counted, but for those that graphs named themselves."""
         _OPEN.reset(token)
         found = Counter[str](counters["graph_break"]) - before
@@ -399,17 +406,17 @@ def _kernel_table(kernels: Sequence[KernelReport]) -> list[str]:
 
 
 def note_break(gm: fx.GraphModule) -> None:
-    """Tells the open report, if there is one, why Dynamo ended a graph early, if it did."""
+    """Tells the open reports why Dynamo ended a graph early, if it did."""
     reason: Any = getattr(gm, "compile_subgraph_reason", None)
-    report = _OPEN.get()
-    if report is not None and reason is not None and reason.graph_break:
-        report.graph_ends(str(reason.reason))
+    if reason is not None and reason.graph_break:
+        for report in _OPEN.get():
+            report.graph_ends(str(reason.reason))
 
 
 @contextmanager
 def unreported() -> Generator[None]:
     """What is compiled or runs inside is told to no report."""
-    token = _OPEN.set(None)
+    token = _OPEN.set(())
     try:
         yield
     finally:
@@ -421,8 +428,8 @@ def begin_graph(from_cache: bool = False) -> CompiledGraph:
 
     It keeps IR if a report is open.
     """
-    report = _OPEN.get()
-    compiled = CompiledGraph(report is not None, from_cache)
-    if report is not None:
+    reports = _OPEN.get()
+    compiled = CompiledGraph(bool(reports), from_cache)
+    for report in reports:
         report.graph(compiled)
     return compiled

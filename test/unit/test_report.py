@@ -61,10 +61,10 @@ def test_report_sums_the_calls_inside_it():
             fn(torch.ones(4, 8))
             fn(torch.ones(4, 8))
     fn(torch.ones(4, 8))
-    assert [graph.runs for graph in outer.graphs] == [1]
+    assert [graph.runs for graph in outer.graphs] == [3]
     assert [graph.runs for graph in inner.graphs] == [2]
     assert inner.kernels[0].launches == 2
-    assert inner.dram_bytes == 2 * outer.dram_bytes
+    assert 3 * inner.dram_bytes == 2 * outer.dram_bytes
 
 
 def test_graph_compiled_before_the_report():
@@ -85,6 +85,17 @@ def test_report_is_of_its_thread():
         thread.start()
         thread.join()
     assert report.graphs == []
+    assert "another thread" in str(report)
+
+
+def test_operators_of_inner_graphs_count():
+    def fn(x):
+        largest = lambda x: x.topk(2).values + torch.linalg.det(x)  # noqa: E731
+        return torch.cond(x.sum() > 0, largest, lambda x: x[:, :2] * 1, (x,))
+
+    report = lpu_mlir.explain(fn)(torch.eye(4))
+    assert {f.op: f.count for f in report.fallbacks} == {"aten.topk": 1, "aten._linalg_det": 1}
+    assert report.native_ops == 6  # sum, gt, cond; add; slice, mul
 
 
 def test_no_such_stage():
