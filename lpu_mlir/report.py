@@ -24,9 +24,11 @@ _OPEN: ContextVar[tuple[Report, ...]] = ContextVar("open reports", default=())
 
 HOST = logger("host")
 
-NO_GRAPH = """no graph was compiled or run in this thread. Either another thread made the calls, which can
-open a report of its own, or Dynamo left it all to eager PyTorch: it does so with nn.LSTM, unless torch._dynamo.config.allow_rnn is set, and with a frame that it has
-given up on: torch._dynamo.reset() lets it try again; TORCH_LOGS=graph_breaks says why"""
+NO_GRAPH = """no graph was compiled or run in this thread.
+Either another thread made the calls, which can open a report of its own, or Dynamo left it all to
+eager PyTorch.  It does so with nn.LSTM, unless torch._dynamo.config.allow_rnn is set, and with a
+frame that it has given up on: torch._dynamo.reset() lets it try again; TORCH_LOGS=graph_breaks says
+why"""
 
 MOST_KERNELS = 16
 """How many rows the table of kernels has when a report is printed."""
