@@ -251,7 +251,8 @@ def part(p: Pool) -> Drawn:
         f"{x}.chunk(2, {d})[-1]",
         f"{x}.split(2, {d})[0]",
         f"{x}.diagonal({n}, {d}, {p.dim(x)})",
-        f"{x}.unfold({d}, 2, {step})",
+        # Writing into windows with gaps is wrong in PyTorch's own functionalization.
+        f"{x}.unfold({d}, 2, {min(step, 2)})",
         f"{x}.tril({n})",
         f"{x}.triu({n})",
         f"{x}.diagonal_scatter(torch.ones_like({x}.diagonal()))",

@@ -106,7 +106,7 @@ def test_complex_tensors_go_through():
 
 def test_what_dynamo_leaves_to_eager_is_said():
     report = lpu_mlir.explain(lambda x: x * 2)(torch.eye(3).to_sparse())
-    assert "Dynamo left it all to eager PyTorch" in str(report)
+    assert "Dynamo left it all" in str(report)
 
 
 def test_dtypes_that_are_taken_have_types():
