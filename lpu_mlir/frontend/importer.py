@@ -332,18 +332,19 @@ class Importer:
             return
         val = node.meta.get("val")
         if isinstance(val, _NUMBERS):
-            self.environment[node] = self._number(node, val)
+            self.environment[node] = self.number(node, val)
             return
         listed = flattened(val)
         if listed and all(isinstance(v, _NUMBERS) for v in listed):
-            self.environment[node] = [self._number(node, v) for v in listed]
+            self.environment[node] = [self.number(node, v) for v in listed]
             return
         args = [self.value(a) for a in node.args]
         kwargs = {key: self.value(a) for key, a in node.kwargs.items()}
         self._check_told(node, *args, *kwargs.values())
         self.environment[node] = self._translate(node, val, args, kwargs)
 
-    def _number(self, node: fx.Node, val: Any) -> Any:
+    def number(self, node: fx.Node, val: Any) -> Any:
+        """What a node gives that is a number for Python."""
         if isinstance(val, torch.SymInt):
             return self.symbols.expr(val)
         if isinstance(val, torch.SymBool):
@@ -440,7 +441,7 @@ class Importer:
         if self.fallback == "error":
             raise self.unsupported(node, reason, "error")
         types = self._results(node, val)
-        numbers = {id(v): self._number(node, v) for v in flattened(val) if isinstance(v, _SYMBOLIC)}
+        numbers = {id(v): self.number(node, v) for v in flattened(val) if isinstance(v, _SYMBOLIC)}
         binds = [n.lhs if isinstance(n, Comparison) else n for n in numbers.values()]
         if not all(isinstance(symbol, Expr) for symbol in binds):
             raise self.unsupported(node, f"{reason}, and one of its results is no number")
@@ -525,11 +526,10 @@ class Importer:
     # --- conditions -----------------------------------------------------------------------------
     def _condition(self, condition: torch.SymBool) -> Comparison | All | bool:
         """A SymBool as a comparison of two expressions, or some."""
-        relation = sym_node(condition).expr
+        relation = self.symbols.declare(sym_node(condition))
         parts = relation.args if isinstance(relation, sympy.And) else (relation,)
         if relation in (True, False):
             return bool(relation)
-        self.symbols.declare(sym_node(condition))
         if any(type(part).__name__ not in RELATIONS for part in parts):
             holds = indicator(relation).substitute(self.symbols.aliases)
             return Comparison("ne", holds, Expr.const(0))

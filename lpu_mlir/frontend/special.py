@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -84,6 +85,29 @@ def item(importer: Importer, node: fx.Node) -> None:
         )
 
 
+ROUNDINGS: Mapping[Any, str] = {
+    math.trunc: "trunc",
+    math.floor: "floor",
+    math.ceil: "ceil",
+    round: "round",
+}
+"""What makes an integer of a float -> the pointwise function that rounds so."""
+
+
+def integer(importer: Importer, node: fx.Node) -> None:
+    """An integer that Python makes of a float; of one that only a run tells it is a new symbol."""
+    val, given = node.meta["val"], importer.value(node.args[0])
+    made = sym_node(val).expr if isinstance(val, torch.SymInt) else None
+    if not isinstance(given, FloatScalar) or made is None:
+        importer.environment[node] = importer.number(node, val)
+        return
+    if made not in importer.symbols.integers:
+        importer.symbols.name_integer(made)
+    rounded = importer.b.pointwise(ROUNDINGS[node.target], given.value)
+    reason, read = "a number read by Python", aten._local_scalar_dense.default
+    importer.environment[node] = importer.host_call(node, val, [rounded], {}, reason, read)
+
+
 def storage_offset(importer: Importer, node: fx.Node) -> None:
     """What data decides of it nothing tells, since views are values here; it is not negative."""
     offset = importer.symbols.expr(node.meta["val"])
@@ -142,5 +166,6 @@ SPECIAL: Mapping[Any, Callable[[Importer, fx.Node], None]] = {
     aten.sym_constrain_range.default: nothing,
     aten.sym_constrain_range_for_size.default: nothing,
     aten._assert_tensor_metadata.default: nothing,
+    **dict.fromkeys(ROUNDINGS, integer),
 }
 """What a node calls -> what imports it."""

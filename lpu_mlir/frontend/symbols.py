@@ -12,7 +12,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from lpu_mlir.dialects.expr import Expr, Range
 from lpu_mlir.dialects.lpu import SymbolAttr
-from lpu_mlir.frontend.symint import UNBOUNDED, bounds, expr, integer, sym_node
+from lpu_mlir.frontend.symint import LOWEST, UNBOUNDED, bounds, from_sympy, integer, sym_node
 
 
 @dataclass
@@ -21,6 +21,8 @@ class Symbols:
 
     declared: dict[str, SymbolAttr] = field(default_factory=dict[str, SymbolAttr])
     aliases: dict[str, Expr] = field(default_factory=dict[str, Expr])
+    integers: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    """What Python makes integers of floats that only a run tells -> the symbols for these."""
     backed: dict[str, Range] = field(default_factory=dict[str, Range])
     """Ranges that need no check at run time: of sizes of inputs, and of results of host calls."""
     ranges: dict[str, Range] = field(default_factory=dict[str, Range])
@@ -29,11 +31,11 @@ class Symbols:
         """An int or SymInt as an expression, or Inexpressible; its symbols are declared."""
         if isinstance(value, int):
             return Expr.const(value)
-        self.declare(sym_node(value))
         # A guard may say that a sum or quotient is 1: then the dim is broadcast.
         if sym_node(value).hint == 1 and statically_known_true(value == 1):
+            self.declare(sym_node(value))
             return Expr.const(1)
-        return expr(value).substitute(self.aliases)
+        return from_sympy(self.declare(sym_node(value))).substitute(self.aliases)
 
     def is_new(self, value: Any) -> bool:
         """Whether a size is a symbol that was not seen before."""
@@ -48,14 +50,23 @@ class Symbols:
         """Lets a new symbol stand for an expression over others."""
         self.aliases[sym_node(value).expr.name] = meaning
 
-    def declare(self, node: Any) -> None:
-        """Declares the symbols of a SymNode."""
-        for symbol in node.expr.free_symbols:
+    def name_integer(self, made: Any) -> None:
+        """Lets a new symbol stand for what Python makes of a float, as a SymPy expression."""
+        name = f"i{len(self.integers)}"
+        self.integers[made] = sympy.Symbol(name, integer=True)
+        self.declared[name] = SymbolAttr.of(name, LOWEST, UNBOUNDED, 1)
+        self.ranges[name] = (Expr.const(LOWEST), None)
+
+    def declare(self, node: Any) -> Any:
+        """The expression of a SymNode in SymPy; its symbols are declared."""
+        value = node.expr.xreplace(self.integers) if self.integers else node.expr
+        for symbol in value.free_symbols:
             if symbol.name not in self.declared and symbol.name not in self.aliases:
                 lower, upper, hint = bounds(integer(symbol), node.shape_env)
                 self.declared[symbol.name] = SymbolAttr.of(symbol.name, lower, upper, hint)
                 most = None if upper == UNBOUNDED else Expr.const(upper)
                 self.ranges[symbol.name] = (Expr.const(lower), most)
+        return value
 
     def extents(self, values: Sequence[Any]) -> tuple[Expr, ...]:
         return tuple(map(self.expr, values))

@@ -7,20 +7,12 @@ from functools import reduce
 from typing import Any
 
 import sympy  # pyright: ignore[reportMissingTypeStubs]
-import torch
 
 from lpu_mlir.dialects.expr import Expr, product
 
 
 class Inexpressible(ValueError):
     """A number that is no expression over the symbols of a graph; the message says why."""
-
-
-def expr(value: int | torch.SymInt) -> Expr:
-    """The value as an expression over symbols; Inexpressible if it has no such form."""
-    if isinstance(value, int):
-        return Expr.const(value)
-    return from_sympy(sym_node(value).expr)
 
 
 def sym_node(value: Any) -> Any:

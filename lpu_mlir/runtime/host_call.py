@@ -75,9 +75,10 @@ class Operator:
         self, values: list[Any], operands: Sequence[Tensor], symbols: dict[str, int]
     ) -> list[Tensor]:
         """The tensors among the results, with storage of their own; binds symbols."""
-        numbers = [int(v) for v in values if isinstance(v, int)]  # a bool binds as 0 or 1
+        # A bool binds as 0 or 1, a float, which is rounded already, as in Python.
+        numbers = [int(v) for v in values if isinstance(v, int | float)]
         symbols.update(zip(self.integers, numbers, strict=bool(self.integers)))
-        found = [v for v in values if not isinstance(v, int)]
+        found = [v for v in values if not isinstance(v, int | float)]
         if len(found) > len(self.results):  # None where the graph knows that there is no tensor
             found = [v for v in found if v is not None]
         tensors: list[Tensor] = []

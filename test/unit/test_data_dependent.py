@@ -1,12 +1,12 @@
 """What only a run tells: positions, bounds and sizes from data, by both interpreters, as eager."""
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch._dynamo.exc import BackendCompilerFailed
 
 import lpu_mlir
 
@@ -119,13 +119,24 @@ def test_a_position_out_of_range(n: int, interpreter: str):
         compiled(X, torch.tensor(n))
 
 
-def test_a_size_from_a_float_is_refused():
-    def function(x: Tensor) -> Tensor:
-        size = int(x.sum().item() * 2)
-        torch._check(size >= 0)
-        return torch.zeros(size) + 1
+def of_floats(x: Tensor, factor: Tensor) -> tuple[Tensor, ...]:
+    size = int((factor * 2).item())
+    torch._check(size >= 0)
+    rounded = round(factor.item()) + math.floor(factor.item()) * math.ceil(factor.item())
+    return torch.zeros(size) + 1, x[:, :size] * 2, x * rounded, x[0] + size
 
-    with pytest.raises(BackendCompilerFailed) as caught:
-        torch.compile(function, backend="lpu_mlir", fullgraph=True)(torch.ones(3))
-    for told in ("a float that only a run tells", "x.to(torch.int64)", "test_data_dependent.py"):
-        assert told in str(caught.value)
+
+@pytest.mark.parametrize("interpreter", ["native", "reference"])
+def test_integers_of_floats(interpreter: str):
+    compiled = torch.compile(
+        of_floats, backend="lpu_mlir", fullgraph=True, options={"interpreter": interpreter}
+    )
+    with lpu_mlir.Report() as report:
+        for number in (1.2, 2.5, 3.5, 0.0, 0.4):
+            factor = torch.tensor(number)
+            torch.testing.assert_close(compiled(X, factor), of_floats(X, factor))
+    assert len(report.graphs) == 1
+    with pytest.raises(ValueError, match="cannot convert float NaN to integer"):
+        compiled(X, torch.tensor(float("nan")))
+    with pytest.raises(OverflowError, match="infinity"):
+        compiled(X, torch.tensor(float("inf")))
