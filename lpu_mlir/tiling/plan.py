@@ -214,8 +214,9 @@ class Needs:
         for root in (fold.body,) if factors is None else map(strip_widening, factors):
             self.visit(root, inner, inside)
         if factors is None and not self.folds_in_place(fold, scope, inside):
-            names = [*scope, *keys]
-            self.arrange(fold.body, [n for n in names if n in fold.body.free], inner, inside)
+            # What is the same along a dim of the fold is there as often as it is folded.
+            names = [n for n in scope if n in fold.body.free] + list(keys)
+            self.arrange(fold.body, names, inner, inside)
         for factor in map(strip_widening, factors or ()):
             self.widen(factor, inner, inside)
         return None

@@ -45,3 +45,17 @@ def test_products_of_expanded_operands(mode: str):
     got = compile_fx(graph, [x, y], Options(target="tiny", verify=True))([x, y])
     assert torch.equal(got[0], x @ y)
     assert torch.equal(got[1], x.sum((1, 2)))
+
+
+def test_sums_of_repeated_values():
+    """What is summed does not depend on the dim along which it is repeated."""
+
+    def attention(x: torch.Tensor) -> torch.Tensor:
+        keys = x.repeat_interleave(40, -2)
+        return (x * 0.05 @ keys.mT).softmax(-1) @ keys
+
+    x = torch.randn(33, 3)
+    table = dict(decompositions())
+    graph = make_fx(attention, decomposition_table=table, tracing_mode="symbolic")(x)
+    got = compile_fx(graph, [x], Options(target="tiny", verify=True))([x])
+    torch.testing.assert_close(got[0], attention(x))
