@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial, reduce
 from typing import Any, TypeAlias
 
 import torch
@@ -43,6 +43,7 @@ from lpu_mlir.dialects.lpu_graph import (
     WindowsOp,
     broadcast_extents,
 )
+from lpu_mlir.frontend.calls import All, Comparison
 from lpu_mlir.frontend.dtypes import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, promote
 from lpu_mlir.frontend.errors import NotNative
 from lpu_mlir.frontend.types import DTYPES, ELEMENTS, constant
@@ -55,7 +56,7 @@ class FloatScalar:
     value: SSAValue
 
 
-Number: TypeAlias = bool | int | float | Expr | FloatScalar
+Number: TypeAlias = bool | int | float | Expr | FloatScalar | Comparison | All
 Operand: TypeAlias = SSAValue | Number
 Tensors: TypeAlias = SSAValue | tuple[SSAValue | None, ...]
 """What a handler returns: one tensor, or one for each output of the operator."""
@@ -95,6 +96,8 @@ def _strength(operand: Operand) -> tuple[torch.dtype, int]:
         return torch.int64, NUMBER
     if isinstance(operand, FloatScalar):
         return torch.get_default_dtype(), NUMBER
+    if isinstance(operand, Comparison | All):
+        return torch.bool, NUMBER
     return number_dtype(operand), NUMBER
 
 
@@ -147,12 +150,23 @@ class GraphBuilder:
         """A number as a 0-d tensor of that dtype."""
         if isinstance(value, FloatScalar):
             return self.convert(value.value, dtype)
+        if isinstance(value, Comparison | All):
+            return self.convert(self.condition(value), dtype)
+        if isinstance(value, torch.SymBool):
+            raise NotNative("a condition that is no comparison of extents")
         if not isinstance(value, Expr):
             return self.full(value, dtype)
         fixed = value.constant()
         if fixed is not None:
             return self.full(fixed, dtype)
         return self.convert(self.emit(ExtentOp(value)), dtype)
+
+    def condition(self, value: Comparison | All) -> SSAValue:
+        """A relation of extents as an element of i1."""
+        if isinstance(value, All):
+            return reduce(partial(self.pointwise, "and"), map(self.condition, value.parts))
+        sides = (self.number(side, torch.int64) for side in (value.lhs, value.rhs))
+        return self.pointwise(value.kind, *sides)
 
     def iota(self, dim: int, shape: Sequence[Extent]) -> SSAValue:
         """i64 positions along `dim`."""

@@ -7,7 +7,6 @@ row of each output.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -301,11 +300,8 @@ def element_of(importer: Importer, value: Any) -> SSAValue:
     b = importer.b
     if isinstance(value, SSAValue):
         return b.reshape(as_value(value), ())
-    if isinstance(value, Comparison):
-        sides = (b.number(side, torch.int64) for side in (value.lhs, value.rhs))
-        return b.pointwise(value.kind, *sides)
-    if isinstance(value, All):
-        return reduce(partial(b.pointwise, "and"), [element_of(importer, v) for v in value.parts])
+    if isinstance(value, Comparison | All):
+        return b.condition(value)
     return b.full(bool(value), torch.bool)
 
 
