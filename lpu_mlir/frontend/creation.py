@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, Number, Tensors
+from lpu_mlir.frontend.calls import All, Comparison
 
 aten = torch.ops.aten
 Handler: TypeAlias = Callable[..., Tensors]
@@ -18,7 +19,7 @@ Handler: TypeAlias = Callable[..., Tensors]
 def filled(b: GraphBuilder, value: Number) -> SSAValue:
     """The node's shape and dtype, one value."""
     fixed = value.constant() if isinstance(value, Expr) else value
-    if fixed is None or isinstance(fixed, FloatScalar):
+    if fixed is None or isinstance(fixed, FloatScalar | Comparison | All):
         return b.broadcast(b.number(value, b.dtype), b.shape)
     return b.full(fixed, b.dtype, b.shape)
 
