@@ -14,12 +14,32 @@ from lpu_mlir.frontend import fused
 aten = torch.ops.aten
 
 
+def _power_of_two(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
+    """As in eager, 2 is a number beside the default dtype and integers.
+
+    PyTorch's decomposition has a tensor of f32 there, to which it promotes 0-d exponents.
+    """
+    other = x.is_floating_point() or x.is_complex()
+    other = other and x.dtype != torch.get_default_dtype()
+    return torch.pow(x.new_full((), 2.0) if other else 2.0, exponent)
+
+
+def ldexp(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
+    return x * _power_of_two(x, exponent)
+
+
+def ldexp_(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
+    return x.mul_(_power_of_two(x, exponent))
+
+
 OWN: Mapping[Any, Callable[..., Any]] = {
     aten._scaled_dot_product_flash_attention_for_cpu.default: fused.attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: fused.attention_backward,
     aten._native_multi_head_attention.default: fused.multi_head_attention,
     aten._transformer_encoder_layer_fwd.default: fused.transformer_encoder_layer,
     aten.mkldnn_rnn_layer.default: fused.recurrent_layer,
+    aten.ldexp.Tensor: ldexp,
+    aten.ldexp_.default: ldexp_,
 }
 """Decompositions beside, or instead of, PyTorch's."""
 

@@ -23,6 +23,7 @@ from lpu_mlir.frontend.builder import (
     rank,
     shape_of,
 )
+from lpu_mlir.frontend.dtypes import opmath
 from lpu_mlir.frontend.errors import NotNative
 
 aten = torch.ops.aten
@@ -70,13 +71,17 @@ def index_add(
     *,
     alpha: float = 1,
 ) -> SSAValue:
+    """Half precision is rounded once, as in eager, but for vectors and with a factor each time."""
     if b.dtype == torch.bool:
         raise NotNative("accumulating booleans")
     source = b.convert(source, b.dtype)
     if alpha != 1:
         source = b.pointwise("mul", source, b.number(alpha, b.dtype))
+    elif rank(x) > 1:
+        dtype = opmath(b.dtype)
+        x, source = b.convert(x, dtype), b.convert(source, dtype)
     error = "RuntimeError" if rank(x) > 1 else None  # eager has a form of its own for one dim
-    return _at_positions(b, "add", x, dim, index, source, error)
+    return b.convert(_at_positions(b, "add", x, dim, index, source, error), b.dtype)
 
 
 def index_copy(
@@ -215,9 +220,13 @@ def scatter(kind: str) -> Handler:
             updates = b.slice(_at_least_1d(b, source), [0] * len(shape), shape)
         else:
             updates = b.broadcast(b.number(source, b.dtype), shape)
+        if kind == "add":
+            dtype = opmath(b.dtype)  # rounded once
+            x, updates = b.convert(x, dtype), b.convert(updates, dtype)
         axes = list(range(rank(x)))
         grid = _grid(b, index, dim % rank(x))
-        return b.reshape(b.scatter(kind, x, updates, grid, axes, 0, error=_error(b)), b.shape)
+        written = b.scatter(kind, x, updates, grid, axes, 0, error=_error(b))
+        return b.reshape(b.convert(written, b.dtype), b.shape)
 
     return handler
 

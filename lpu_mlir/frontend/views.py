@@ -52,8 +52,8 @@ def expand(b: GraphBuilder, x: SSAValue, size: Sequence[Any], implicit: bool = F
     return b.broadcast(x, b.shape)
 
 
-def copy(b: GraphBuilder, x: SSAValue, source: SSAValue, non_blocking: bool = False) -> SSAValue:
-    return b.broadcast(b.convert(source, b.dtype), b.shape)
+def copy(b: GraphBuilder, x: SSAValue, source: Operand, non_blocking: bool = False) -> SSAValue:
+    return b.broadcast(b.operand(source, b.dtype), b.shape)
 
 
 def fill(b: GraphBuilder, x: SSAValue, value: Operand) -> SSAValue:

@@ -166,3 +166,23 @@ def test_recurrent_layers(kind, bias: bool, bidirectional: bool):
         result = compiled(lambda x: layer(x), graphs)(x)
         torch.testing.assert_close(result, layer(x))
     assert [host_calls(graph) for graph in graphs] == [[]]
+
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+@pytest.mark.parametrize("exponent", [*FLOATS, torch.int32])
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int16])
+def test_ldexp_promotes_as_eager(dtype: torch.dtype, exponent: torch.dtype):
+    """The power of 2 is of another dtype beside each of them, and with a 0-d exponent."""
+
+    def function(x, y):
+        changed = [x.clone().ldexp_(y[0])] if x.is_floating_point() else []
+        return [x.ldexp(y), x.ldexp(y[0]), *changed]
+
+    x, y = torch.tensor([-1.3, 2.7]).to(dtype), torch.tensor([1.9, 0.3]).to(exponent)
+    graphs = []
+    torch._dynamo.reset()
+    for result, expected in zip(compiled(function, graphs)(x, y), function(x, y), strict=True):
+        torch.testing.assert_close(result, expected)
+    assert not host_calls(*graphs)

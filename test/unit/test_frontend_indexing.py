@@ -248,6 +248,23 @@ def test_positions_out_of_range_raise_what_eager_does(name: str, position: int):
         assert torch.equal(compiled(x, index), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y, i: x.scatter_add(0, i[:, None].expand(90, 3), y),
+        lambda x, y, i: x[:, 0].scatter_add(0, i, y[:, 0]),
+        lambda x, y, i: x.index_add(0, i, y),
+        lambda x, y, i: x[:, 0].index_add(0, i, y[:, 0]),
+        lambda x, y, i: x.index_put((i,), y, accumulate=True),
+    ],
+)
+def test_sums_at_positions_are_rounded_as_often_as_in_eager(function, dtype: torch.dtype):
+    x, y, index = torch.randn(5, 3).to(dtype), torch.randn(90, 3).to(dtype), torch.arange(90) % 5
+    compiled = torch.compile(function, backend="lpu_mlir", options={"fallback": "error"})
+    assert torch.equal(compiled(x, y, index), function(x, y, index))
+
+
 @pytest.mark.parametrize(
     "function",
     [

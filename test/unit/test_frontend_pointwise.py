@@ -243,3 +243,30 @@ def test_promotion_follows_result_type():
 
 def test_every_handler_is_an_operator_of_its_own():
     assert all(isinstance(op, torch._ops.OpOverload) for op in HANDLERS)
+
+
+@pytest.mark.parametrize("number", [True, 3, 2.7])
+def test_copies_of_numbers(number: float):
+    """In place, of an input and of what is none."""
+
+    def function(x):
+        x[:1].copy_(number)
+        return x.clone().copy_(number)
+
+    ours, theirs = torch.arange(3), torch.arange(3)
+    compiled = torch.compile(function, backend="lpu_mlir", options={"fallback": "error"})
+    assert torch.equal(compiled(ours), function(theirs))
+    assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.float64])
+def test_numbers_in_tensors_as_factors(dtype: torch.dtype):
+    def function(x, number):
+        added = x > 1 if dtype == torch.bool else x
+        return torch.addcmul(x, x, x, value=number), torch.add(added, added, alpha=number)
+
+    x, number = torch.arange(4.0), torch.tensor(1).to(dtype)
+    compiled = torch.compile(function, backend="lpu_mlir", options={"fallback": "error"})
+    for value in (number, 0 * number):
+        for result, expected in zip(compiled(x, value), function(x, value), strict=True):
+            torch.testing.assert_close(result, expected)
