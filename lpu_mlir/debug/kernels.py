@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
 
 from lpu_mlir.compile import interpreter_params
 from lpu_mlir.debug.measure import Distance, MismatchError, distance
 from lpu_mlir.debug.parts import random_numbers_kept
-from lpu_mlir.dialects.lpu_kernel import KernelOp
+from lpu_mlir.dialects.lpu_kernel import KernelOp, TileType
 from lpu_mlir.interpreter.native.compile import loader
 from lpu_mlir.interpreter.reference import CompiledKernel, InterpreterParams, LaunchStats, Memory
+from lpu_mlir.interpreter.reference.scalar import DTYPES
 from lpu_mlir.options import Options
 from lpu_mlir.runtime.describe.program import describe_program
 from lpu_mlir.runtime.kernels import LoadedKernel
@@ -22,6 +24,11 @@ from lpu_mlir.runtime.native import NativeProgram
 from lpu_mlir.runtime.numbers import Symbols
 from lpu_mlir.runtime.program import Program
 from lpu_mlir.runtime.stats import RunStats
+
+ARITHMETIC = ("arith.", "math.", "lpu.remf", "lpu_kernel.fold", "lpu_kernel.contract")
+"""Beginnings of the names of what computes."""
+
+EXACT = (arith.ConstantOp, arith.ExtFOp, arith.NegfOp, arith.SelectOp)
 
 
 class ComparedKernel:
@@ -35,6 +42,7 @@ class ComparedKernel:
         self.name = kernel.sym_name.data
         self.reference, self.native = CompiledKernel(kernel), native
         self.tolerance, self.workers = tolerance, workers
+        self.computed = rounded_to(kernel)
         self.written = [n for n, word in enumerate(kernel.access) if word.data != "ro"]
 
     def launch(
@@ -52,7 +60,7 @@ class ComparedKernel:
             got, expected = copies[position], args[position]
             assert isinstance(got, Tensor)
             assert isinstance(expected, Tensor)
-            found = kernel_distance(got, expected, self.tolerance)
+            found = kernel_distance(got, expected, self.tolerance, self.computed)
             if found is not None:
                 raise self._mismatch(f"argument {position}: {found}")
         return theirs
@@ -63,7 +71,20 @@ class ComparedKernel:
         )
 
 
-def kernel_distance(actual: Tensor, expected: Tensor, tolerance: float) -> Distance | None:
+def rounded_to(kernel: KernelOp) -> frozenset[torch.dtype]:
+    """The dtypes of floats that a kernel rounds to on its way: a result may be of a finer one."""
+    types = [
+        result.type.element_type if isinstance(result.type, TileType) else result.type
+        for op in kernel.walk()
+        for result in op.results
+        if op.name.startswith(ARITHMETIC) and not isinstance(op, EXACT)
+    ]
+    return frozenset(DTYPES[type] for type in types if isinstance(type, AnyFloat))
+
+
+def kernel_distance(
+    actual: Tensor, expected: Tensor, tolerance: float, computed: Iterable[torch.dtype] = ()
+) -> Distance | None:
     """The distance of what machine code wrote from what the interpreter did; None if they agree.
 
     Sums are added in another order, and what they are of may cancel: so the absolute tolerance is
@@ -71,7 +92,7 @@ def kernel_distance(actual: Tensor, expected: Tensor, tolerance: float) -> Dista
     """
     sizes = expected[expected.isfinite()].to(torch.float64).abs()
     unit = max(1.0, float(sizes.max())) if sizes.numel() else 1.0
-    return distance(actual, expected, tolerance, unit)
+    return distance(actual, expected, tolerance, unit, computed)
 
 
 def copied(args: Sequence[Tensor | int]) -> list[Tensor | int]:

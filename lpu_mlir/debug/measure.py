@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,30 +56,38 @@ class Distance:
 
 
 def distance(
-    actual: Any, expected: Any, tolerance: float = 1.0, unit: float = 1.0
+    actual: Any,
+    expected: Any,
+    tolerance: float = 1.0,
+    unit: float = 1.0,
+    computed: Iterable[torch.dtype] = (),
 ) -> Distance | None:
     """None if the values agree, within `tolerance` times what `TOLERANCES` says.
 
-    Tensors may differ by the absolute tolerance for every `unit`.
+    Tensors may differ by the absolute tolerance for every `unit`, and by as much as the coarsest of
+    the dtypes in which they were `computed` may.
     """
     if isinstance(expected, Tensor) and isinstance(actual, Tensor):
-        return _between_tensors(actual, expected, tolerance, unit)
+        dtypes = (expected.dtype, *computed)
+        allowed = max(TOLERANCES.get(dtype, (0.0, 0.0)) for dtype in dtypes)
+        return _between_tensors(actual, expected, allowed, tolerance, unit)
     if isinstance(expected, float) and isinstance(actual, float):
         sides = [torch.tensor(value, dtype=torch.float64) for value in (actual, expected)]
-        return _between_tensors(sides[0], sides[1], tolerance, unit)
+        allowed = TOLERANCES[torch.float64]
+        return _between_tensors(sides[0], sides[1], allowed, tolerance, unit)
     if type(actual) is type(expected) and actual == expected:
         return None
     return Distance(f"{actual!r} instead of {expected!r}")
 
 
 def _between_tensors(
-    actual: Tensor, expected: Tensor, tolerance: float, unit: float
+    actual: Tensor, expected: Tensor, allowed: tuple[float, float], tolerance: float, unit: float
 ) -> Distance | None:
     found, wanted = (f"{t.dtype} {tuple(t.shape)}" for t in (actual, expected))
     if found != wanted:
         return Distance(f"{found} instead of {wanted}")
     a, e = _exact(actual), _exact(expected)
-    relative, absolute = TOLERANCES.get(expected.dtype, (0.0, 0.0))
+    relative, absolute = allowed
     if e.is_floating_point() or e.is_complex():
         rtol, atol = relative * tolerance, absolute * tolerance * unit
         near = torch.isclose(a, e, rtol=rtol, atol=atol, equal_nan=True)

@@ -9,13 +9,19 @@ import pytest
 import torch
 from broken import aten, broken_compiler, compiler_with, failing_compiler, sigmoid_as_tanh
 from torch._dynamo.exc import BackendCompilerFailed
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import lpu_mlir
 import lpu_mlir.debug.compare
 from lpu_mlir.compile import compile_fx
+from lpu_mlir.debug.kernels import rounded_to
 from lpu_mlir.debug.measure import distance
 from lpu_mlir.debug.precise import is_rounding
+from lpu_mlir.dialects.lpu_kernel import KernelOp
+from lpu_mlir.frontend.importer import import_graph
 from lpu_mlir.frontend.table import HANDLERS
+from lpu_mlir.model.target import get_target
+from lpu_mlir.pipeline import run_stages, stages
 
 pytestmark = pytest.mark.sampled
 
@@ -321,6 +327,13 @@ def test_distance(actual, expected, count):
     assert (found.count if found else None) == count
 
 
+def test_the_distance_of_what_was_computed_in_a_coarser_dtype():
+    actual, expected = torch.ones(3).double() + 1e-6, torch.ones(3).double()
+    assert distance(actual, expected) is not None
+    assert distance(actual, expected, computed=[torch.float32]) is None
+    assert distance(actual + 1e-3, expected, computed=[torch.float32]) is not None
+
+
 def test_distance_in_kind():
     assert str(distance(torch.ones(3), torch.ones(1, 3))) == (
         "torch.float32 (3,) instead of torch.float32 (1, 3)"
@@ -387,3 +400,22 @@ def test_kernels_of_every_dtype_agree(dtype):
         got = torch.compile(function, backend="lpu_mlir", options=options)(x)
     assert len(report.graphs) == 1
     torch.testing.assert_close(got, function(x), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("function", "dtypes"),
+    [
+        (lambda x: (x.float().exp() * 2).double() + x, {torch.float32, torch.float64}),
+        (lambda x: x.float().double() + x, {torch.float32, torch.float64}),
+        (lambda x: x.half().float().sum(0), {torch.float16, torch.float32}),
+        (lambda x: x.sum(1) - x[0].exp(), {torch.float64}),
+        (lambda x: x.flip(0), set()),
+    ],
+)
+def test_the_dtypes_that_a_kernel_rounds_to(function, dtypes):
+    x = torch.ones(4, 4, dtype=torch.float64)
+    module = import_graph(make_fx(function, tracing_mode="fake")(x)).module
+    run_stages(module, stages(get_target("bertha")))
+    kernels = [op for op in module.ops if isinstance(op, KernelOp)]
+    assert kernels
+    assert frozenset[torch.dtype]().union(*map(rounded_to, kernels)) == dtypes
