@@ -258,6 +258,21 @@ def too_much(name: str) -> Iterator[str]:
                 yield f"{case}: eager refuses it"
 
 
+def attempted(chosen: Sequence[Case], interpreter: str) -> Iterator[str]:
+    """What is wrong with the cases, also where one of them stops the program."""
+    try:
+        found = unexplained(chosen, interpreter=interpreter)
+    except Exception as error:
+        if len(chosen) == 1:
+            yield f"{chosen[0]}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            return
+        yield from attempted(chosen[: len(chosen) // 2], interpreter)
+        yield from attempted(chosen[len(chosen) // 2 :], interpreter)
+        return
+    for case, text in found.items():
+        yield f"{case}: {text}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ops", default="*", help="names or patterns, separated by commas")
@@ -278,10 +293,7 @@ def main() -> int:
             continue
         start = time.monotonic()
         chosen = taken(name, options.most)
-        told = [
-            f"{case}: {text}"
-            for case, text in unexplained(chosen, interpreter=options.interpreter).items()
-        ]
+        told = list(attempted(chosen, options.interpreter))
         told += untrue(name) if options.most is None else ()
         told += too_much(name) if options.refusals else ()
         count, faults = count + len(chosen), faults + len(told)
