@@ -134,7 +134,7 @@ def add(b: GraphBuilder, x: Operand, y: Operand, alpha: Number = 1, kind: str = 
     dtype = b.dtype
     lhs, rhs = b.operand(x, dtype), b.operand(y, dtype)
     if dtype == torch.bool:
-        kind = "or"  # PyTorch refuses to subtract booleans
+        kind = "or"
     if isinstance(alpha, int) and alpha == 1:
         return b.pointwise(kind, lhs, rhs)
     if dtype == torch.bool:
@@ -148,6 +148,8 @@ def add(b: GraphBuilder, x: Operand, y: Operand, alpha: Number = 1, kind: str = 
 
 
 def subtract(b: GraphBuilder, x: Operand, y: Operand, alpha: Number = 1) -> SSAValue:
+    if torch.bool in (promoted(x), promoted(y)):
+        raise NotNative("eager refuses to subtract booleans, or from them")
     return add(b, x, y, alpha, "sub")
 
 
