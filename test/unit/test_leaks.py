@@ -53,7 +53,7 @@ from torch._subclasses import FakeTensorMode
 def compiles(count):
     # Without Dynamo, of whose guards 0.1 MB stay for each function, whatever the backend.
     for n in range(count):
-        width = 16 + n % 40
+        width = 16 + n % 100  # more kernels than are kept
         x, first, last = torch.rand(3, 32) / 8, torch.rand(32, width) / 8, torch.rand(width, 8)
         graph = torch.fx.symbolic_trace(
             lambda x, first, last: ((x @ first).relu() @ last,)
@@ -63,7 +63,7 @@ def compiles(count):
             compiled = lpu_mlir.lpu_mlir(graph, [fake.from_tensor(t) for t in (x, first, last)])
         torch.testing.assert_close(compiled(x, first, last), graph(x, first, last))
 
-compiles(60)
+compiles(100)
 before = resident()
 compiles(200)
 print(resident() / before)
