@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 from catalogue import FAMILIES, VOCABULARY
+from smollm2 import Step, make_cache
+from torch._dynamo.testing import CompileCounterWithBackend
 
 import lpu_mlir
 
@@ -76,3 +78,29 @@ def test_many_lengths(name: str):
     family = FAMILIES[name]
     for result, value in zip(results, expected, strict=True):
         torch.testing.assert_close(result, value, rtol=family.relative, atol=family.absolute)
+
+
+@torch.no_grad()
+def test_prompts_of_any_length():
+    """Into a static cache: a graph for one token, and one for all other lengths."""
+    torch._dynamo.reset()
+    family = FAMILIES["llama"]
+    model, _ = family.make()
+    counter = CompileCounterWithBackend(lpu_mlir.lpu_mlir)
+    compiled = torch.compile(Step(model), backend=counter, fullgraph=True)
+
+    def call(step: Callable[..., torch.Tensor], ids: torch.Tensor) -> torch.Tensor:
+        length = ids.shape[1]
+        return step(ids, torch.arange(length)[None], make_cache(model.config, 64))
+
+    counts: list[int] = []
+    for length in (1, 8, 64, 2, 63, *range(3, 60, 7), 1):
+        ids = torch.randint(3, VOCABULARY, (1, length))
+        torch.testing.assert_close(
+            call(compiled, ids),
+            call(Step(model), ids),
+            rtol=family.relative,
+            atol=family.absolute,
+        )
+        counts.append(counter.frame_count)
+    assert counts == [1, *[2] * (len(counts) - 1)]
