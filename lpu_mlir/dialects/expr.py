@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from math import gcd
 from typing import Literal, TypeAlias
+
+from lpu_mlir.memo import MEMO
 
 CallKind: TypeAlias = Literal["floordiv", "min", "max"]
 Range: TypeAlias = "tuple[Expr, Expr | None]"
@@ -71,12 +73,12 @@ class Expr:
     terms: Terms
 
     @staticmethod
-    @cache
+    @lru_cache(MEMO)
     def const(value: int) -> Expr:
         return Expr((((), value),) if value else ())
 
     @staticmethod
-    @cache
+    @lru_cache(MEMO)
     def name(name: str) -> Expr:
         return Expr((((name,), 1),))
 
@@ -289,7 +291,7 @@ class Expr:
         return f"Expr({self.text})"
 
 
-@cache
+@lru_cache(MEMO)
 def _compiled(expr: Expr) -> Callable[[Mapping[str, int]], int]:
     source = expr.rebuild(
         lambda atom: Expr.name(f"_v[{atom!r}]") if isinstance(atom, str) else None

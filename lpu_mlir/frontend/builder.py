@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial, reduce
+from functools import lru_cache, partial, reduce
 from typing import Any, TypeAlias
 
 import torch
@@ -47,6 +47,7 @@ from lpu_mlir.frontend.calls import All, Comparison
 from lpu_mlir.frontend.dtypes import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, promote
 from lpu_mlir.frontend.errors import NotNative
 from lpu_mlir.frontend.types import DTYPES, ELEMENTS, constant
+from lpu_mlir.memo import MEMO
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ Tensors: TypeAlias = SSAValue | tuple[SSAValue | None, ...]
 """What a handler returns: one tensor, or one for each output of the operator."""
 
 
-@cache
+@lru_cache(MEMO)
 def _string(text: str) -> StringAttr:
     return StringAttr(text)
 
@@ -101,7 +102,7 @@ def _strength(operand: Operand) -> tuple[torch.dtype, int]:
     return number_dtype(operand), NUMBER
 
 
-@cache
+@lru_cache(MEMO)
 def _pointwise_type(kind: str, *types: Attribute) -> TensorType[Attribute]:
     shape = broadcast_extents(*map(extents, types))
     return tensor_type(i1 if POINTWISE[kind].compares else element_type(types[-1]), shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import COMPUTED, element_type
 from lpu_mlir.frontend.builder import as_value
 from lpu_mlir.frontend.values import flattened, readable
+from lpu_mlir.memo import MEMO
 
 with_effects = torch.ops.higher_order.with_effects
 
@@ -46,7 +47,7 @@ def locate(node: fx.Node) -> LocationAttr:
     return NameLoc(StringAttr(name), NoneAttr()) if name else UnknownLoc()
 
 
-@cache
+@lru_cache(MEMO)
 def _innermost(stack_trace: str) -> LocationAttr | None:
     """The innermost frame of a stack trace."""
     for line in reversed(stack_trace.splitlines()):

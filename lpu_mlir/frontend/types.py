@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 
 import torch
 from xdsl.dialects.builtin import (
@@ -22,6 +22,7 @@ from xdsl.ir import Attribute
 
 from lpu_mlir.dialects.lpu import i1, i8, i16, i32, i64, ui8
 from lpu_mlir.frontend.dtypes import wrapped
+from lpu_mlir.memo import MEMO
 
 NATIVE: Mapping[torch.dtype, Attribute] = {
     torch.float32: f32,
@@ -51,7 +52,7 @@ ELEMENTS: Mapping[torch.dtype, Attribute] = {**NATIVE, **HOST_ONLY}
 DTYPES: Mapping[Attribute, torch.dtype] = {e: d for d, e in ELEMENTS.items()}
 
 
-@cache
+@lru_cache(MEMO)
 def _constant(
     value: bool | float, kind: type, sign: bool, element: Attribute
 ) -> IntegerAttr | FloatAttr:

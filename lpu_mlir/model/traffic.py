@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -45,6 +45,7 @@ from lpu_mlir.dialects.lpu_kernel import (
 )
 from lpu_mlir.dialects.lpu_kernel.core_dependence import core_dependent_values, depends_on_core
 from lpu_mlir.dialects.lpu_kernel.types import join_indices, tile, without
+from lpu_mlir.memo import MEMO
 
 Numbers: TypeAlias = "NDArray[np.int64]"
 """A value for every core (axis 0), and for each loop around (an axis each) in its first and in its
@@ -69,7 +70,7 @@ def moved_bytes(kernel: KernelOp, indices: Sequence[int] = ()) -> tuple[int, int
     return read, written
 
 
-@cache
+@lru_cache(MEMO)
 def moved_bytes_of(text: str, indices: tuple[int, ...]) -> tuple[int, int]:
     """The same for the text of a kernel."""
     context = Context()

@@ -32,6 +32,7 @@ from lpu_mlir.tiling.online import Held, OnlineWriter, level_of
 from lpu_mlir.tiling.plan import Plan, scans, strip_widening
 from lpu_mlir.tiling.region import MapRegion, is_worth_hoisting
 from lpu_mlir.tiling.scope import DimState, Running, Scope, Step, TileValue, identity
+from lpu_mlir.tiling.shares import only_first, share_size, share_start
 from lpu_mlir.tiling.writer import KernelArguments, Writer
 
 
@@ -80,14 +81,13 @@ class Emitter(Writer):
         if name != plan.shared:
             return DimState(0, self.number(extent, {}, 0), capacity, 0)
         size = extent.constant()
-        chunk = extent.ceildiv(self.target.cores)
+        cores = self.target.cores
         values: dict[str, KernelIndex] = {"core": self.core}
-        start = self.number(chunk * Expr.name("core"), values, 0)
-        whole = chunk.constant()
+        start = self.number(share_start(extent, cores), values, 0)
+        whole = extent.ceildiv(cores).constant()
         if size is not None and whole and size % whole == 0 and size // whole == self.cores:
             return DimState(start, whole, capacity, 0)
-        rest = extent - chunk * Expr.name("core")
-        count = self.number(Expr.max(0, Expr.min(chunk, rest)), values, 0)
+        count = self.number(share_size(extent, cores), values, 0)
         return DimState(start, count, capacity, 0)
 
     def walk(self, parts: Sequence[Running]) -> None:
@@ -156,8 +156,7 @@ class Emitter(Writer):
         if part.plan.shared is not None or self.cores == 1:
             return self.fill_body(part.nest, scope)
         level = len(self.levels) - 1
-        only_first = Expr.max(0, Expr.const(1) - Expr.name("core"))
-        count = self.number(only_first, {"core": self.core}, 0)
+        count = self.number(only_first(), {"core": self.core}, 0)
         with self.loop("parallel", count, 1, level, []) as loop:
             self.fill_body(part.nest, replace(scope, guard=loop.induction, base=level + 1))
             loop.body.block.add_op(lpu_kernel.YieldOp())

@@ -37,6 +37,7 @@ from lpu_mlir.dialects.lpu_kernel import (
 from lpu_mlir.dialects.lpu_kernel.movement import index_shape
 from lpu_mlir.dialects.lpu_kernel.types import join_indices, split_indices, tile
 from lpu_mlir.logs import logger
+from lpu_mlir.tiling.shares import divide_again, divided_again
 
 LOG = logger("kernels")
 
@@ -488,19 +489,25 @@ SIZED: Mapping[type[Operation], Callable[[_Joiner, Operation], None]] = {
 
 
 def coalesce(kernel: KernelOp, cores: int) -> None:
-    """Leave at least `cores` cores of a kernel, if its tiles can be joined and it pays."""
+    """Leave at least `cores` cores of a kernel, if its tiles can be joined, or what each core does
+    is a share of an unknown extent, and it pays."""
     divisors = [n for n in range(cores, kernel.cores) if kernel.cores % n == 0]
     if not divisors or not pays(kernel, kernel.cores // divisors[0]):
         return
-    phases = list(kernel.phases())
+    phases, fewer = list(kernel.phases()), divisors[0]
+    again = [divided_again(phase, kernel.cores, fewer) for phase in phases]
     try:
-        seams = [Seams.of(phase) for phase in phases]
+        # All are tried before any is changed.
+        seams = [a or Seams.of(phase) for a, phase in zip(again, phases, strict=True)]
     except Unfit as reason:
         LOG.debug("@%s is left as it is: %s", kernel.sym_name.data, reason)
         return
     for phase, found in zip(phases, seams, strict=True):
-        join_cores(phase, found, kernel.cores // divisors[0])
-    kernel.num_cores = IntegerAttr(divisors[0], i64)
+        if isinstance(found, Seams):
+            join_cores(phase, found, kernel.cores // fewer)
+        else:
+            divide_again(found)
+    kernel.num_cores = IntegerAttr(fewer, i64)
 
 
 @dataclass(frozen=True)
@@ -509,7 +516,8 @@ class CoalesceCoresPass(ModulePass):
     Makes one core of several neighbouring ones, whose tiles become one: side by side, they cover
     what lies side by side in DRAM. For machines with few cores and large caches, on which one
     large product is better than many small ones. Kernels whose tiles do not join, and those that
-    gain nothing, stay. Loads must not have been split; SRAM must be allocated again.
+    gain nothing, stay. Loads must not have been split; SRAM must be allocated again. Of a dim whose
+    extent is a symbol, the cores that are left have larger shares, in tiles as they were.
 
     Before, with 8 cores:
     ```mlir

@@ -9,7 +9,7 @@ needs no parameter for a number, and it does not matter where the importer has p
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import count
 
 import numpy as np
@@ -38,6 +38,7 @@ from lpu_mlir.dialects.lpu_graph import (
     TransposeOp,
     WriteBackOp,
 )
+from lpu_mlir.memo import MEMO
 
 _VIEWS = (BroadcastOp, ReshapeOp, SliceOp, TransposeOp)
 
@@ -258,7 +259,7 @@ def _can_sink(function: FlatFunction, write_back: WriteBackOp, window: range) ->
 # --- rewriting ----------------------------------------------------------------------------------
 
 
-@cache
+@lru_cache(MEMO)
 def symbol_names(attribute: Attribute) -> frozenset[str]:
     """The names of all symbols in an attribute or type."""
     match attribute:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -27,6 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from lpu_mlir.dialects.expr import Expr, Range, contiguous_strides, product
 from lpu_mlir.dialects.lpu.attributes import Extent, LayoutAttr, ShapeAttr, SymbolAttr
+from lpu_mlir.memo import MEMO
 
 # --- types --------------------------------------------------------------------------------------
 
@@ -56,7 +57,7 @@ def _static_shape(shape: tuple[Expr, ...]) -> list[int]:
     return [DYNAMIC_INDEX if (c := extent.constant()) is None else c for extent in shape]
 
 
-@cache
+@lru_cache(MEMO)
 def _tensor_type(element: Attribute, shape: tuple[Expr, ...]) -> TensorType[Attribute]:
     static = _static_shape(shape)
     encoding = ShapeAttr(shape) if DYNAMIC_INDEX in static else NoneAttr()
@@ -68,7 +69,7 @@ def tensor_type(element: Attribute, shape: Iterable[Extent]) -> TensorType[Attri
     return _tensor_type(element, tuple(map(Expr.of, shape)))
 
 
-@cache
+@lru_cache(MEMO)
 def _memref_type(
     element: Attribute,
     shape: tuple[Expr, ...],
@@ -95,7 +96,7 @@ def memref_type(
     return _memref_type(element, extents_, steps, Expr.of(offset), space)
 
 
-@cache
+@lru_cache(MEMO)
 def extents(type: Attribute) -> tuple[Expr, ...]:
     """The extents of a tensor or memref type; VerifyException if it does not say them all."""
     symbolic = _symbolic_extents(type)
@@ -120,7 +121,7 @@ def _symbolic_extents(type: Attribute) -> tuple[Expr, ...] | None:
     return None
 
 
-@cache
+@lru_cache(MEMO)
 def strides(type: Attribute) -> tuple[Expr, ...]:
     """The strides of a memref type, in elements."""
     shape = extents(type)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 from math import prod
 from typing import TypeAlias
 
@@ -46,6 +46,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from lpu_mlir.dialects.lpu import element_bytes, ui8
+from lpu_mlir.memo import MEMO
 
 Index: TypeAlias = "int | SSAValue"
 """A position or size: known now, or an index value."""
@@ -126,7 +127,7 @@ class TileType(ParametrizedAttribute, TypeAttribute, ShapedType, ContainerType[A
             )
 
 
-@cache
+@lru_cache(MEMO)
 def _tile_type(element: Attribute, shape: tuple[int, ...], space: str) -> TileType:
     return TileType(element, shape, space)
 
@@ -179,7 +180,7 @@ INTS = DenseArrayBase.constr(i64)
 # --- index lists --------------------------------------------------------------------------------
 
 
-@cache
+@lru_cache(MEMO)
 def _dense(values: tuple[int, ...]) -> DenseArrayBase[IntegerType]:
     return DenseArrayBase.from_list(i64, values)
 

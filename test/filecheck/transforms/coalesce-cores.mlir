@@ -143,3 +143,43 @@ lpu_kernel.kernel @large(%x: memref<32768xf32, "shared_dram">, %y: memref<32768x
     lpu_kernel.store %r, %y[%o] : !lpu_kernel.tile<4096xf32>, memref<32768xf32, "shared_dram">
   }
 }
+
+// A share of an unknown extent has no size: fewer cores divide the extent, in tiles as they were.
+// CHECK-LABEL: @share
+// CHECK-SAME:    cores 2 {
+// CHECK-NEXT:    lpu_kernel.phase cores(%c) {
+// CHECK-NEXT:      %o = lpu_kernel.apply <((d1 + 1) floordiv 2) * d0>(%c, %n)
+// CHECK-NEXT:      %s = lpu_kernel.apply <max(0, min(((d1 + 1) floordiv 2), -((d1 + 1) floordiv 2) * d0 + d1))>(%c, %n)
+// CHECK-NEXT:      %f = lpu_kernel.apply <max(-d0 + 1, 0)>(%c)
+// CHECK-NEXT:      lpu_kernel.for parallel %i = 0 to %s step 4 {
+lpu_kernel.kernel @share(%a: memref<?x64xf32, "shared_dram">, %b: memref<8x64xf32, "shared_dram">, %y: memref<?x8xf32, "shared_dram">, %n: index) access [ro, ro, wo] cores 8 {
+  lpu_kernel.phase cores(%c) {
+    %o = lpu_kernel.apply <((d1 + 7) floordiv 8) * d0>(%c, %n)
+    %s = lpu_kernel.apply <max(0, min(((d1 + 7) floordiv 8), -((d1 + 7) floordiv 8) * d0 + d1))>(%c, %n)
+    %f = lpu_kernel.apply <max(-d0 + 1, 0)>(%c)
+    lpu_kernel.for parallel %i = 0 to %s step 4 {
+      %r = lpu_kernel.apply <d0 + d1>(%o, %i)
+      %m = lpu_kernel.apply <min(-d0 + d1, 4)>(%i, %s)
+      %x = lpu_kernel.load %a[%r, 0] [%m, 64] : memref<?x64xf32, "shared_dram"> -> !lpu_kernel.tile<4x64xf32>
+      %w = lpu_kernel.load %b[0, 0] [8, 64] : memref<8x64xf32, "shared_dram"> -> !lpu_kernel.tile<8x64xf32>
+      %p = lpu_kernel.contract %x as [0, 2], %w as [1, 2] : !lpu_kernel.tile<4x64xf32>, !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<4x8xf32>
+      lpu_kernel.store %p, %y[%r, 0] : !lpu_kernel.tile<4x8xf32>, memref<?x8xf32, "shared_dram">
+    }
+  }
+}
+
+// Nothing is known of a core that reads where its neighbour's share is.
+// CHECK-LABEL: @beside
+// CHECK-SAME:    cores 8 {
+lpu_kernel.kernel @beside(%a: memref<?x64xf32, "shared_dram">, %b: memref<8x64xf32, "shared_dram">, %y: memref<?x8xf32, "shared_dram">, %n: index) access [ro, ro, wo] cores 8 {
+  lpu_kernel.phase cores(%c) {
+    %o = lpu_kernel.apply <((d1 + 7) floordiv 8) * d0 + d0>(%c, %n)
+    lpu_kernel.for parallel %i = 0 to 4 step 4 {
+      %r = lpu_kernel.apply <d0 + d1>(%o, %i)
+      %x = lpu_kernel.load %a[%r, 0] [4, 64] : memref<?x64xf32, "shared_dram"> -> !lpu_kernel.tile<4x64xf32>
+      %w = lpu_kernel.load %b[0, 0] [8, 64] : memref<8x64xf32, "shared_dram"> -> !lpu_kernel.tile<8x64xf32>
+      %p = lpu_kernel.contract %x as [0, 2], %w as [1, 2] : !lpu_kernel.tile<4x64xf32>, !lpu_kernel.tile<8x64xf32> -> !lpu_kernel.tile<4x8xf32>
+      lpu_kernel.store %p, %y[%r, 0] : !lpu_kernel.tile<4x8xf32>, memref<?x8xf32, "shared_dram">
+    }
+  }
+}
