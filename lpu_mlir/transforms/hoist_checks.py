@@ -8,21 +8,21 @@ the last of what may still fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from lpu_mlir.dialects.expr import nonnegative
 from lpu_mlir.dialects.lpu import HostCallOp, bound_late, symbol_ranges
-from lpu_mlir.dialects.lpu_loop import CheckOp, EmptyOp, FoldOp, LoadOp, NestOp, WriteBackOp
+from lpu_mlir.dialects.lpu_loop import CheckOp, Dim, EmptyOp, FoldOp, LoadOp, NestOp, WriteBackOp
 from lpu_mlir.nests.nest import Nest, read, write
-from lpu_mlir.nests.scalar import Scalars
+from lpu_mlir.nests.scalar import Node, Scalars
 from lpu_mlir.transforms.outline import symbol_names
 
 # --- legality -----------------------------------------------------------------------------------
@@ -47,6 +47,11 @@ def sources(op: Operation) -> Iterator[SSAValue]:
         yield from (inner.target for inner in op.body.walk() if isinstance(inner, LoadOp))
 
 
+def made_by(value: SSAValue) -> Operation:
+    assert isinstance(value.owner, Operation)
+    return value.owner
+
+
 def symbols_of(op: Operation) -> frozenset[str]:
     """The symbols that the extents and positions of an operation depend on."""
     inside = list(op.walk())
@@ -66,35 +71,28 @@ def is_cheap(op: Operation) -> bool:
 # --- mechanics ----------------------------------------------------------------------------------
 
 
-def split(op: NestOp, scalars: Scalars) -> tuple[NestOp, NestOp]:
-    """The checks of a nest as a nest of their own, and what is left."""
+Known: TypeAlias = set[tuple[tuple[Dim, ...], Node, str]]
+"""The dims, condition and exception of checks."""
+
+
+def split(op: NestOp, scalars: Scalars, known: Known) -> list[NestOp]:
+    """The checks of a nest as a nest of their own, but for those that are known, and the rest."""
     nest = read(op, scalars)
     free = frozenset[str]().union(*(check.condition.free for check in nest.checks))
     # Where a dim may be empty, there may be nothing to check.
-    dims = [
+    dims = tuple(
         (name, extent)
         for name, extent in nest.dims
         if name in free or not nonnegative(extent - 1, scalars.ranges)
-    ]
-    checks = write(Nest(tuple(dims), (), nest.checks), [])
-    left = write(Nest(nest.dims, nest.stores), list(op.outs))
-    checks.location = left.location = op.location
-    return checks, left
-
-
-@dataclass(frozen=True)
-class Precondition:
-    """What must hold of a function's arguments: a nest of checks, and what it is computed by."""
-
-    ops: Sequence[Operation]
-
-    def arguments(self) -> list[BlockArgument]:
-        return [v for op in self.ops for v in sources(op) if isinstance(v, BlockArgument)]
-
-    def of_call(self, call: func.CallOp) -> list[Operation]:
-        """The same of what a call passes."""
-        values: dict[SSAValue, SSAValue] = {a: call.arguments[a.index] for a in self.arguments()}
-        return [op.clone(values) for op in self.ops]
+    )
+    new = {(dims, check.condition, check.error): check for check in nest.checks}
+    checks = tuple(check for key, check in new.items() if key not in known)
+    known.update(new)
+    made = [write(Nest(dims, (), checks), [])] if checks else []
+    made += [write(Nest(nest.dims, nest.stores), list(op.outs))] if nest.stores else []
+    for one in made:
+        one.location = op.location
+    return made
 
 
 TELLERS = (HostCallOp, func.CallOp)
@@ -109,8 +107,8 @@ class Function:
     scalars: Scalars
     callees: Mapping[str, Function]
     leaves_to_callers: bool
-    preconditions: list[Precondition] = field(default_factory=list[Precondition])
-    """Those that callers are to check."""
+    preconditions: list[NestOp] = field(default_factory=list[NestOp])
+    """The checks that callers are to make, and nests for what they are computed by before them."""
 
     def __post_init__(self) -> None:
         calls = [op for op in self.block.ops if isinstance(op, func.CallOp)]
@@ -118,41 +116,56 @@ class Function:
         self.late = bound_late(self.block).union(*(callee.late for callee in called))
         """Symbols that are known only when the function has run for a while."""
         self.take_over(zip(calls, called, strict=True))
-        for op in [op for op in self.block.ops if isinstance(op, NestOp) and op.outs]:
-            if not has_checks(op):
-                continue
-            checks, left = split(op, self.scalars)
-            self.block.insert_op_before(checks, op)
-            Rewriter.replace_op(op, left)
+        known: Known = set()
+        for op in [op for op in self.block.ops if isinstance(op, NestOp) and has_checks(op)]:
+            made = split(op, self.scalars, known)
+            self.block.insert_ops_before(made, op)
+            for old, new in zip(op.results, made[-1].results if made else (), strict=True):
+                new.name_hint = old.name_hint
+                old.replace_all_uses_with(new)
+            self.block.erase_op(op)
         self.move_up()
 
     def take_over(self, calls: Iterable[tuple[func.CallOp, Function]]) -> None:
-        """Puts what functions that are called leave to their callers before the calls; once, if
-        several pass the same."""
-        seen: set[tuple[int, tuple[SSAValue, ...]]] = set()
+        """Puts what functions that are called leave to their callers before the calls; each nest
+        once, if several calls pass the same."""
+        known: dict[tuple[NestOp, tuple[SSAValue, ...]], NestOp] = {}
         for call, callee in calls:
-            for precondition in callee.preconditions:
-                given = tuple(call.arguments[a.index] for a in precondition.arguments())
-                if (id(precondition), given) not in seen:
-                    seen.add((id(precondition), given))
-                    self.block.insert_ops_before(precondition.of_call(call), call)
+            values = dict[SSAValue, SSAValue](zip(callee.block.args, call.arguments, strict=True))
+            for nest in callee.preconditions:
+                given = tuple(values.get(v, v) for v in sources(nest))
+                if (nest, given) not in known:
+                    empties = [op.clone(values) for op in map(made_by, nest.outs)]
+                    known[nest, given] = nest.clone(values)
+                    self.block.insert_ops_before([*empties, known[nest, given]], call)
+                values.update(zip(nest.results, known[nest, given].results, strict=True))
 
     # --- moving ---
     def move_up(self) -> None:
-        """Puts each check, and what it is computed by, behind the last thing that both need."""
+        """Puts each check, and what it is computed by, behind the last thing that both need; or
+        leaves it to the callers, if they can compute what it needs."""
         self.position = {op: i for i, op in enumerate(self.block.ops)}
         place = {op: (i, 0, 0) for op, i in self.position.items()}
+        left: set[Operation] = set()
         for check in [op for op in self.block.ops if has_checks(op)]:
             ops, barrier = self.slice(check)
             if barrier < 0 and self.leaves_to_callers and all(map(is_cheap, ops[:-1])):
-                self.preconditions.append(Precondition(ops))
+                left.update(ops)
+                continue
             for op in ops:
                 if self.position[op] > barrier:
                     place[op] = min(place[op], (barrier, 1, self.position[op]))
+        self.preconditions = [op for op in self.block.ops if op in left and isinstance(op, NestOp)]
         for op in sorted(self.block.ops, key=place.__getitem__):
             op.detach()
-            if not any(op is precondition.ops[-1] for precondition in self.preconditions):
+            if not (op in left and has_checks(op)):
                 self.block.add_op(op)
+
+    def forget(self) -> None:
+        """Drops the checks that callers have taken over."""
+        for op in self.preconditions:
+            if op.parent is None:
+                op.drop_all_references()
 
     def slice(self, check: Operation) -> tuple[list[Operation], int]:
         """What a nest of checks is computed by, the nest last, and the position of what they cannot
@@ -244,3 +257,5 @@ class HoistChecksPass(ModulePass):
 
         for name in functions:
             do(name)
+        for function in done.values():
+            function.forget()

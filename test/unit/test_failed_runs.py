@@ -1,11 +1,12 @@
 """What a call that fails in mid-run leaves: arguments as they were, and a function that works."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 import lpu_mlir
@@ -152,6 +153,48 @@ def test_a_call_outside_that_fails_leaves_what_was_changed_before():
     assert not z.any()
     torch.testing.assert_close(ours(x, y - 9, z), torch.full((3, 2), 3.0))
     assert (x == 1).all()
+
+
+class Layer(nn.Module):
+    """Attention over a cache that has a counter of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(1, 4, 8))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: Tensor, position: Tensor) -> Tensor:
+        position = position + self.count
+        self.count.add_(1)
+        y = self.linear(F.rms_norm(x, (8,)))
+        self.keys.index_copy_(1, position, y)
+        self.values.index_copy_(1, position, y * 2)
+        return x + F.silu((y @ self.keys.mT).softmax(-1) @ self.values)
+
+
+@torch.no_grad()
+def test_the_last_of_equal_layers_fails_before_the_first_is_changed():
+    layers, x, position = nn.Sequential(*(Layer() for _ in range(4))), torch.randn(1, 1, 8), [0]
+
+    def function(x: Tensor, position: Tensor) -> Tensor:
+        for layer in layers:
+            x = layer(x, position)
+        return x
+
+    ours, other = torch.compile(function, backend="lpu_mlir"), copy.deepcopy(layers)
+    with lpu_mlir.Report() as report:
+        result = ours(x, torch.tensor(position))
+        assert report.ir("hoist-checks").count("func.call @layer") == 4
+    for layer in other:
+        x = layer(x, torch.tensor(position))
+    torch.testing.assert_close(result, x)
+    layers[3].count.fill_(9)
+    before = copy.deepcopy(layers.state_dict())
+    with pytest.raises(IndexError, match=r"out of range for dimension 1(?s:.)*test_failed_runs"):
+        ours(x, torch.tensor(position))
+    torch.testing.assert_close(layers.state_dict(), before, rtol=0, atol=0)
 
 
 def test_a_cache_is_not_copied_for_a_check():

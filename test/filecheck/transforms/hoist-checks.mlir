@@ -80,3 +80,40 @@ func.func private @then(%x: tensor<8xf32>, %i: tensor<i64>) -> tensor<f32> {
   %y = lpu_graph.gather %x[%i] dims <[0]> at 0 : tensor<8xf32>[tensor<i64>] -> tensor<f32>
   func.return %y : tensor<f32>
 }
+
+// -----
+
+// Two checks of one condition are one; what it is computed by in the function is computed by the
+// caller, and each position by itself.
+// CHECK-LABEL: func.func @two(
+// CHECK:         %[[I:\S+]] = lpu_loop.nest [] outs(%{{\S+}} : tensor<i64>) {
+// CHECK-NEXT:      arith.constant
+// CHECK-NEXT:      lpu_loop.load %p[]
+// CHECK:         lpu_loop.nest [] outs() {
+// CHECK-NEXT:      lpu_loop.load %[[I]][]
+// CHECK:           lpu_loop.check
+// CHECK-NEXT:    }
+// CHECK:         %[[J:\S+]] = lpu_loop.nest [] outs(%{{\S+}} : tensor<i64>) {
+// CHECK-NEXT:      arith.constant
+// CHECK-NEXT:      lpu_loop.load %q[]
+// CHECK:         lpu_loop.nest [] outs() {
+// CHECK-NEXT:      lpu_loop.load %[[J]][]
+// CHECK:           lpu_loop.check
+// CHECK-NEXT:    }
+// CHECK-NEXT:    func.call @caches
+// CHECK-NEXT:    func.call @caches
+// CHECK-LABEL: func.func private @caches(
+// CHECK-NOT:     lpu_loop.check
+func.func @two(%a: tensor<8xf32>, %b: tensor<8xf32>, %v: tensor<f32>, %p: tensor<i64>, %q: tensor<i64>) {
+  func.call @caches(%a, %b, %v, %p) : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>) -> ()
+  func.call @caches(%b, %a, %v, %q) : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>) -> ()
+  func.return
+}
+func.func private @caches(%k: tensor<8xf32>, %l: tensor<8xf32>, %v: tensor<f32>, %p: tensor<i64>) {
+  %i = lpu_graph.pointwise "neg"(%p) : tensor<i64> -> tensor<i64>
+  %0 = lpu_graph.scatter "replace" %v, %k[%i] dims <[0]> at 0 : tensor<f32>, tensor<8xf32>[tensor<i64>] -> tensor<8xf32>
+  %1 = lpu_graph.scatter "replace" %v, %l[%i] dims <[0]> at 0 : tensor<f32>, tensor<8xf32>[tensor<i64>] -> tensor<8xf32>
+  lpu_graph.write_back %0, %k : tensor<8xf32>, tensor<8xf32>
+  lpu_graph.write_back %1, %l : tensor<8xf32>, tensor<8xf32>
+  func.return
+}
