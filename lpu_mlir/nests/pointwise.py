@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
-from lpu_mlir.dialects.lpu import RemFOp, i1, i64, scalar_type, ui8
+from lpu_mlir.dialects.lpu import RemFOp, i1, i16, i64, scalar_type, ui8
 from lpu_mlir.nests.scalar import Node, Properties, Scalars
 
 _FAST: Properties = (("fastmath", FastMathFlagsAttr("none")),)
@@ -245,6 +245,14 @@ def _int_remainder(n: Numbers, x: Node, y: Node) -> Node:
     return n.select(_signs_differ(n, rest, y), n.int(arith.AddiOp, rest, y), rest)
 
 
+def _int_pow(n: Numbers, x: Node, y: Node) -> Node:
+    """An exponent below 0 counts as such, so unsigned ones need one bit more."""
+    if not n.unsigned:
+        return n.int(math.IPowIOp, x, y)
+    wide = [convert(n.scalars, value, n.element, i16) for value in (x, y)]
+    return convert(n.scalars, Numbers(n.scalars, i16).int(math.IPowIOp, *wide), i16, n.element)
+
+
 def _int_neg(n: Numbers, x: Node) -> Node:
     return n.int(arith.SubiOp, n.const(0), x)
 
@@ -276,7 +284,7 @@ INTEGER: Mapping[str, Builder] = {
     "neg": _int_neg,
     "not": _int_not,
     "or": _plain(arith.OrIOp),
-    "pow": _plain(math.IPowIOp),
+    "pow": _int_pow,
     "remainder": _int_remainder,
     "shl": _plain(arith.ShLIOp),
     "shr": _signed(arith.ShRSIOp, arith.ShRUIOp),

@@ -189,6 +189,14 @@ def test_pow_of_tensors():
         check(lambda x: aten.pow.Scalar(3, x), exponents)
 
 
+def test_unsigned_exponents():
+    x = torch.arange(256, dtype=torch.uint8)
+    check(aten.pow.Tensor_Tensor, x, x.flip(0), exact=True)
+    check(aten.pow.Tensor_Tensor, x + 1, x[:1] - 5, exact=True)
+    check(lambda x: aten.pow.Tensor_Scalar(x, 251), x, exact=True)
+    check(lambda x: aten.pow.Scalar(251, x), x, exact=True)
+
+
 @pytest.mark.parametrize("bounds", [(0.1, 1.7), (-1, None), (None, 2), (2, -1), (math.nan, 1.0)])
 def test_clamp(bounds: tuple[float | None, float | None]):
     for dtype in (*FLOATS, *INTEGERS):
