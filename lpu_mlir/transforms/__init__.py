@@ -10,6 +10,7 @@ PASSES = {
     "allocate-sram": "lpu_mlir.transforms.allocate_sram:AllocateSramPass",
     "bufferize": "lpu_mlir.transforms.bufferize:BufferizePass",
     "coalesce-cores": "lpu_mlir.transforms.coalesce_cores:CoalesceCoresPass",
+    "coalesce-trips": "lpu_mlir.transforms.coalesce_trips:CoalesceTripsPass",
     "fuse": "lpu_mlir.transforms.fuse:FusePass",
     "graph-to-loop": "lpu_mlir.transforms.graph_to_loop:GraphToLoopPass",
     "hoist-checks": "lpu_mlir.transforms.hoist_checks:HoistChecksPass",

@@ -62,6 +62,7 @@ from lpu_mlir.interpreter.native.movement import emit_load, emit_store
 from lpu_mlir.interpreter.native.schedule import MayAlias, Schedule
 from lpu_mlir.interpreter.native.tile import View
 from lpu_mlir.transforms.coalesce_cores import coalesce
+from lpu_mlir.transforms.coalesce_trips import POSITIONS, coalesce_trips
 from lpu_mlir.transforms.join_movement import join_kernel
 
 UNJOINED = "channels are joined by the pass join-movement"
@@ -113,10 +114,11 @@ def emit_kernel(kernel: KernelOp, machine: Machine, may_alias: MayAlias) -> Nati
 
 def prepare_kernel(kernel: KernelOp, cores: int) -> KernelOp:
     """A copy of a kernel as `emit_kernel` wants it: without channels, and where it pays with fewer
-    cores on larger tiles, but at least as many as are asked for."""
+    cores on larger tiles, but at least as many as are asked for, and with fewer trips of loops."""
     copy = kernel.clone()
     join_kernel(copy)
     coalesce(copy, cores)
+    coalesce_trips(copy, POSITIONS)
     return copy
 
 
