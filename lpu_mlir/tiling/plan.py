@@ -370,16 +370,22 @@ class Planner:
         )[2]
 
     def read_by_all(self, part: Part, shared: str) -> int:
-        """Bytes that the cores read for their shares of a dim, what is the same for all once."""
+        """Bytes that the cores read for their shares of a dim, what is the same for all once; but
+        not if the shares have no known size, for then nothing is read for all at once."""
         whole = {key: self.likely(extent) for key, extent in part.needs.extents.items()}
         cores = min(whole[shared], self.target.cores)
         share = {**whole, shared: ceil(whole[shared] / cores)}
+        each = cores if self.extents[shared].constant() is None else 1
         total = 0
         for tile in part.needs.tiles:
             if tile.computed:
                 continue
             overlaps = any(len(axis) > 1 and shared in dict(axis) for axis in tile.axes)
-            total += tile.bytes(share) * cores if overlaps else tile.bytes(whole)
+            differs = any(shared in dict(axis) for axis in tile.axes)
+            if overlaps:
+                total += tile.bytes(share) * cores
+            else:
+                total += tile.bytes(whole) * (1 if differs else each)
         return total
 
     def choose_shared(self) -> list[str | None]:
