@@ -19,7 +19,8 @@ from lpu_mlir.interpreter.native.machine import MACHINES, Machine
 class LlvmIrTarget(Target):
     """
     The kernels of a module as LLVM text, each with a comment that says what its caller must know.
-    Channels must have been joined: `lpu-opt -p join-movement,coalesce-cores -t llvm-ir`.
+    Channels must have been joined:
+    `lpu-opt -p join-movement,coalesce-cores,coalesce-trips -t llvm-ir`.
     """
 
     name = "llvm-ir"
