@@ -27,6 +27,9 @@ PROMPT, TOKENS = 64, 8
 LENGTH = PROMPT + TOKENS
 """Positions of a cache: a turn decodes TOKENS after a prompt of PROMPT."""
 
+OTHERS = (7, 8)
+"""Lengths of the prompts that a graph for any length was compiled with."""
+
 TOLERANCES = {torch.float32: 1e-3, torch.bfloat16: 5e-2}
 """Largest difference of logits, as a part of the largest: rounding goes through 30 layers."""
 
@@ -40,17 +43,17 @@ class Language:
     cache: Any
 
     @staticmethod
-    def make(dtype: torch.dtype = torch.float32) -> Language:
+    def make(dtype: torch.dtype = torch.float32, prompt: int = PROMPT) -> Language:
         from transformers import StaticCache
 
         model, tokenizer = load()
         model = model.to(dtype)
-        prompt = torch.tensor([tokenizer.encode(TEXT)[:PROMPT]])
+        tokens = torch.tensor([tokenizer.encode(TEXT)[:prompt]])
         config = model.config
-        cache = StaticCache(config=config, max_cache_len=LENGTH)
+        cache = StaticCache(config=config, max_cache_len=prompt + TOKENS)
         size = config.hidden_size // config.num_attention_heads
         cache.early_initialization(1, config.num_key_value_heads, size, dtype, torch.device("cpu"))
-        return Language(model, prompt, cache)
+        return Language(model, tokens, cache)
 
     def rewind(self, position: int) -> None:
         """The cache as it was when it held so many positions; what lies behind is masked."""
@@ -93,11 +96,11 @@ Stepper = Callable[[Tensor, int], Tensor]
 """From token ids and the position of the first to logits; keeps the cache."""
 
 
-def in_place(system: str, language: Language) -> Stepper:
+def in_place(system: str, language: Language, dynamic: bool | None = False) -> Stepper:
     """By eager or a backend of torch.compile."""
     step: Any = Step(language.model)
     if system in BACKENDS:
-        step = torch.compile(step, backend=BACKENDS[system], dynamic=False)
+        step = torch.compile(step, backend=BACKENDS[system], dynamic=dynamic)
 
     def call(ids: Tensor, start: int) -> Tensor:
         positions = torch.arange(start, start + ids.shape[1])[None]
@@ -164,12 +167,18 @@ def decode(dtype: torch.dtype, label: str) -> Ready:
     )
 
 
+def by_eager(language: Language) -> tuple[Tensor, Demand]:
+    """The logits for a whole prompt, and what they take."""
+    with FlopCounterMode(display=False) as counter:
+        logits = in_place("eager", language)(language.prompt, 0)
+    language.rewind(0)
+    return logits, Demand(language.weights(), logits.nbytes, counter.get_total_flops())
+
+
 def prefill(system: str) -> Ready:
     """The first call, of a whole prompt."""
     language = Language.make()
-    with FlopCounterMode(display=False) as counter:
-        expected = in_place("eager", language)(language.prompt, 0)
-    language.rewind(0)
+    expected, demand = by_eager(language)
     start = perf_counter()
     step = stepper(system, language, language.prompt, False)
     result = step(language.prompt, 0)
@@ -177,11 +186,33 @@ def prefill(system: str) -> Ready:
         lambda: step(language.prompt, 0),
         perf_counter() - start,
         difference([result], [expected], TOLERANCES[torch.float32]),
-        Demand(language.weights(), expected.nbytes, counter.get_total_flops()),
+        demand,
         reset=lambda: language.rewind(0),
     )
 
 
+def any_length(prompt: int, label: str) -> Ready:
+    """A prompt, by what was compiled for other lengths; after a space, "static": for its own."""
+    system, _, static = label.partition(" ")
+    language = Language.make(prompt=prompt)
+    expected, demand = by_eager(language)
+    start = perf_counter()
+    step = in_place(system, language, dynamic=False if static else None)
+    for length in () if static else OTHERS:
+        language.rewind(0)
+        step(language.prompt[:, :length], 0)
+    language.rewind(0)
+    result = step(language.prompt, 0)
+    return Ready(
+        lambda: step(language.prompt, 0),
+        perf_counter() - start,
+        difference([result], [expected], TOLERANCES[torch.float32]),
+        demand,
+        reset=lambda: language.rewind(0),
+    )
+
+
+any_64, any_256 = partial(any_length, 64), partial(any_length, 256)
 decode_f32 = partial(decode, torch.float32)
 decode_bf16 = partial(decode, torch.bfloat16)
 

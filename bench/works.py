@@ -16,6 +16,8 @@ OURS = "lpu_mlir"
 PEERS = ("eager", "inductor", "onnxruntime", "openvino", "iree")
 """What a user may take instead; the best of these is the "best peer"."""
 
+STATIC = "lpu_mlir static"
+
 COMPILERS = (OURS, "eager", "inductor")
 """The systems that take any PyTorch program."""
 
@@ -31,6 +33,7 @@ NAMES: Mapping[str, str] = {
     "aot_eager": "aot_eager",
     "dynamo": "Dynamo alone",
     "lpu_mlir float32": "lpu_mlir in float32",
+    STATIC: "lpu_mlir for this length",
 }
 """System -> how it is called in tables."""
 
@@ -80,6 +83,12 @@ WORKS: Mapping[str, Work] = {
         (OURS, "lpu_mlir float32", "eager", "inductor", "onnxruntime", "openvino"),
     ),
     "prefill": Work("SmolLM2 prefill, 64 tokens", "bench.language:prefill"),
+    "any-64": Work(
+        "SmolLM2 prefill, any length: 64 tokens", "bench.language:any_64", (*COMPILERS, STATIC)
+    ),
+    "any-256": Work(
+        "SmolLM2 prefill, any length: 256 tokens", "bench.language:any_256", (*COMPILERS, STATIC)
+    ),
     "conv": Work("4 x (conv + BN + ReLU), 128 x 128", "bench.forward:convolutions"),
     "mobilenet": Work("MobileNetV2, 224 x 224", "bench.forward:mobilenet"),
     "resnet": Work("ResNet-18, 224 x 224", "bench.forward:resnet"),
