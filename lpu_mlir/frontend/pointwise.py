@@ -130,7 +130,8 @@ def product(kind: str) -> Handler:
 
 
 def add(b: GraphBuilder, x: Operand, y: Operand, alpha: Number = 1, kind: str = "add") -> SSAValue:
-    """x + alpha * y, all in the result's dtype; fused, except of two tensors in half precision."""
+    """x + alpha * y, all in the result's dtype; fused, as in eager's loops over vectors (what is
+    left at their ends, it rounds twice in half precision)."""
     dtype = b.dtype
     lhs, rhs = b.operand(x, dtype), b.operand(y, dtype)
     if dtype == torch.bool:
@@ -140,8 +141,7 @@ def add(b: GraphBuilder, x: Operand, y: Operand, alpha: Number = 1, kind: str = 
     if dtype == torch.bool:
         return b.pointwise(kind, lhs, b.pointwise("and", rhs, b.number(alpha, dtype)))
     factor = b.number(alpha, dtype)
-    stepwise = dtype in HALVES and rank(lhs) and rank(rhs)
-    if stepwise or not dtype.is_floating_point:
+    if not dtype.is_floating_point:
         return b.pointwise(kind, lhs, b.pointwise("mul", rhs, factor))
     factor = b.pointwise("neg", factor) if kind == "sub" else factor
     return b.pointwise("fma", rhs, factor, lhs)

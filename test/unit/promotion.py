@@ -211,7 +211,7 @@ DECOMPOSED: Mapping[str, str] = {
 
 
 FAKED: Mapping[str, str] = {
-    "pow(*bool, True)": "integers, where eager has booleans",
+    "*pow(*bool, True)": "integers, where eager has booleans",
 }
 """Cases of which fake tensors, the types of any graph, say another dtype than eager gives."""
 

@@ -207,9 +207,11 @@ def test_clamp(bounds: tuple[float | None, float | None]):
     check(aten.clamp.Tensor, sample(torch.bfloat16, (5, 7)), low, high)
 
 
-def test_alpha_is_fused_in_f32():
-    x, y = sample(torch.float32, (40, 7), 1), sample(torch.float32, (40, 7), 2)
-    graph = check(lambda x, y: aten.sub.Tensor(x, y, alpha=0.3), x, y)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_alpha_is_fused(dtype: torch.dtype):
+    x, y = sample(dtype, (32, 4), 1), sample(dtype, (32, 4), 2)
+    exact = dtype in HALVES  # elsewhere eager may fuse or not
+    graph = check(lambda x, y: aten.sub.Tensor(x, y, alpha=0.3), x, y, exact=exact)
     assert "fma" in {op.kind.data for op in graph.func.walk() if isinstance(op, PointwiseOp)}
 
 
