@@ -52,6 +52,14 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize("count", [1, 3, 64])
+def test_the_sign_of_a_double_in_half_precision(count: int):
+    """LLVM must not need a function to narrow f64 to f16 in one step: there is none."""
+    x, y = torch.linspace(-2, 3, count).half(), torch.linspace(3, -2, count).double()
+    result = compiled(lambda x, y: torch.copysign(x, y).half())(x, y)
+    assert torch.equal(result, torch.copysign(x, y).half())
+
+
 # --- what is left to PyTorch --------------------------------------------------------------------
 
 

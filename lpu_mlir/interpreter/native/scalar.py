@@ -139,8 +139,15 @@ def _magnitude(b: Builder, bits: Value) -> Value:
     return b.binary("and", bits, like(bits, 0x7FFF))
 
 
-def _with_sign(b: Builder, bits: Value, sign: Value) -> Value:
-    return b.binary("or", _magnitude(b, bits), b.binary("and", sign, like(sign, 0x8000)))
+def _with_sign(b: Builder, x: Value, sign: Value) -> Value:
+    """By bits: of llvm.copysign of what was widened LLVM makes calls of a function that is not
+    there, `__truncdfhf2`."""
+    element = element_of(x.type)
+    width = 16 if element in HALVES else int(suffix(element)[1:])
+    bits, sign_bits = (b.cast("bitcast", value, f"i{width}") for value in (x, sign))
+    magnitude = b.binary("and", bits, like(bits, (1 << width - 1) - 1))
+    only_sign = b.binary("and", sign_bits, like(bits, -1 << width - 1))
+    return b.cast("bitcast", b.binary("or", magnitude, only_sign), element)
 
 
 def _select(b: Builder, condition: Value, x: Value, y: Value) -> Value:
@@ -439,7 +446,7 @@ PLAIN: dict[type[Operation], Function] = {
     math.AtanhOp: rounded(of_f32(inverse.atanh)),
     math.CbrtOp: rounded(of_f32(powers.cbrt)),
     math.CeilOp: rounded(_intrinsic("ceil")),
-    math.CopySignOp: _on_sign(_intrinsic("copysign"), _with_sign),
+    math.CopySignOp: _with_sign,
     math.CosOp: rounded(of_f32(elementary.cos)),
     math.CoshOp: rounded(of_f32(elementary.cosh)),
     math.CountLeadingZerosOp: _as_i8(_counted("ctlz")),
