@@ -151,7 +151,9 @@ class Importer:
             if node.op == "get_attr":
                 self._constant(node)
         self._bind_arguments()
-        self.bound |= set(self.symbols.declared)
+        self.given = frozenset(self.symbols.declared)
+        """The symbols that inputs tell."""
+        self.bound |= self.given
         self.symbols.backed |= self.symbols.ranges
         return self._finish(name, tuple(inputs), self._calls(nodes))
 
@@ -224,7 +226,8 @@ class Importer:
         self._mark_frozen()
         for target, value in self.written.items():
             self.block.add_op(WriteBackOp(value, self.block.args[self.arguments[target]]))
-        writer = OutputWriter(self.environment, self.arguments, self.b, self.symbols.extents)
+        extents, given = self.symbols.extents, self.given
+        writer = OutputWriter(self.environment, self.arguments, self.b, extents, given)
         described = writer.write(outputs)
         self.block.add_op(ReturnOp(*writer.results))
         _erase_dead(self.block)
@@ -357,6 +360,8 @@ class Importer:
         before = len(self.symbols.declared)
         if node.target is aten.slice.Tensor:
             self._name_slice(node, *args)
+        if node.target is aten.select.int:
+            self._name_select(node, *args)
         results = self._results(node, val)
         handler = self.handlers.get(node.target) or BY_NAME.get(str(node.target))
         try:
@@ -407,6 +412,14 @@ class Importer:
             first = self.b.slice_start(0 if start is None else start, size)
             before, stride = self.symbols.extents((base.storage_offset(), base.stride(dim)))
             self.symbols.name(val.storage_offset(), before + first * stride)
+
+    def _name_select(self, node: fx.Node, x: SSAValue, dim: int, index: Any) -> None:
+        """The same for where a row begins whose position only data tells."""
+        val, base = node.meta["val"], node.all_input_nodes[0].meta["val"]
+        if self.symbols.is_new(val.storage_offset()):
+            at = self.b.position(index, extents(x.type)[dim])
+            before, stride = self.symbols.extents((base.storage_offset(), base.stride(dim)))
+            self.symbols.name(val.storage_offset(), before + at * stride)
 
     def _results(self, node: fx.Node, val: Any) -> list[Attribute]:
         return [self.type_of(node, v) for v in tensors_in(val)]

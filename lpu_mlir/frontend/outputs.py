@@ -7,7 +7,10 @@ The function's attribute `lpu.outputs` is an array with one dictionary for each 
     {kind = "argument", index = 3}
         the argument's tensor itself, after all write-backs
     {kind = "view", of = "result", index = 0, shape = .., strides = .., offset = #lpu.expr<4>}
-        a view of a result's or argument's storage; `offset` counts from that tensor's first element
+        a view of a result's or argument's storage; `offset` counts from that tensor's first
+        element, or with `absolute` from the beginning of the storage
+    {kind = "placed", index = 0, shape = .., strides = .., offset = #lpu.expr<4>}
+        the function's result, moved to where a view of its base would begin
     {kind = "extent", value = #lpu.expr<s18>}       an integer
     {kind = "condition", compare = "eq", lhs = #lpu.expr<u0>, rhs = #lpu.expr<1>}
         a bool; `compare` is one of eq, ne, lt, le, gt, ge
@@ -19,14 +22,16 @@ A result that is not dense in row-major order has its strides (in elements) in t
 `lpu.strides`, as arguments do.  A graph output that is a view of an intermediate is a result of its
 own, unless another output shares its storage or its elements overlap (expand): then the base is
 the result and the output a view of it.  A base whose own elements overlap (empty_strided) becomes
-a view of its storage, as one dim.
+a view of its storage, as one dim.  Of a base that is written back to an argument, AOTAutograd takes
+the output for a view of the argument where its strides and its offset, not its elements, say.
 """
 
 from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import torch
@@ -38,6 +43,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     StringAttr,
+    UnitAttr,
     f64,
 )
 from xdsl.ir import Attribute, SSAValue
@@ -69,6 +75,26 @@ def storage_base(node: fx.Node) -> fx.Node:
             return node
         node = source
     return node
+
+
+def is_absolute(node: fx.Node) -> bool:
+    """Whether as_strided with an offset of its own is on the way from a node to its base."""
+    base = storage_base(node)
+    while node is not base:
+        if node.target is aten.as_strided.default and explicit_offset(node) is not None:
+            return True
+        source = node.args[0]
+        assert isinstance(source, fx.Node)
+        node = source
+    return False
+
+
+def explicit_offset(node: fx.Node) -> Any:
+    """The offset in the storage that as_strided or as_strided_scatter is given; None if it is that
+    of the tensor."""
+    position = 3 if node.target is aten.as_strided.default else 4
+    given: Any = node.kwargs.get("storage_offset")
+    return node.args[position] if len(node.args) > position else given
 
 
 def unusual_strides(shape: Sequence[Expr], strides: Sequence[Expr]) -> tuple[Expr, ...] | None:
@@ -105,7 +131,7 @@ class OutputWriter:
     """Collects the function's results and the descriptions of the graph's outputs.
 
     `extents` turns sizes, strides and offsets of the nodes' tensors into expressions; `arguments`
-    has the argument numbers of placeholders and constants.
+    has the argument numbers of placeholders and constants, `given` the symbols that inputs tell.
     """
 
     def __init__(
@@ -114,17 +140,21 @@ class OutputWriter:
         arguments: Mapping[fx.Node, int],
         builder: GraphBuilder,
         extents: Callable[[Sequence[Any]], tuple[Expr, ...]],
+        given: AbstractSet[str],
     ):
         self.environment = environment
         self.arguments = arguments
         self.b = builder
         self.extents = extents
+        self.given = given
         self.results: list[SSAValue] = []
         self.result_attrs: list[DictionaryAttr] = []
         self.result_of: dict[fx.Node, int] = {}
 
     def write(self, outputs: Sequence[Any]) -> ArrayAttr:
         nodes = {o for o in outputs if isinstance(o, fx.Node)}
+        self.held = {storage_base(n) for node in nodes for n in copied_to_arguments(node.graph)}
+        """Nodes of which arguments hold the values, or parts of them, in the end."""
         sharing = Counter(storage_base(node) for node in nodes)
         return ArrayAttr([DictionaryAttr(self._describe(o, sharing)) for o in outputs])
 
@@ -166,7 +196,11 @@ class OutputWriter:
         if self._overlaps(base):
             return self._view(node, base, "result", self._index(base))
         if whole or (sharing[base] == 1 and nesting(shape, strides, self.b.ranges) is not None):
-            return {"kind": StringAttr("result"), "index": index_attr(self._index(node))}
+            (offset,) = self.extents([node.meta["val"].storage_offset()])
+            index = {"index": index_attr(self._index(node))}
+            if whole or base not in self.held or offset == 0:
+                return {"kind": StringAttr("result"), **index}
+            return {"kind": StringAttr("placed"), **index, **_placement(shape, strides, offset)}
         return self._view(node, base, "result", self._index(base))
 
     def _overlaps(self, node: fx.Node) -> bool:
@@ -205,11 +239,28 @@ class OutputWriter:
     def _view(self, node: fx.Node, base: fx.Node, of: str, index: int) -> dict[str, Attribute]:
         shape, strides = self._layout(node)
         ends = self.extents([n.meta["val"].storage_offset() for n in (node, base)])
+        absolute = of == "argument" and is_absolute(node)
+        offset = ends[0] if absolute else ends[0] - ends[1]
+        if not offset.names() <= self.given:
+            self._append(self.environment[node])  # the elements that are there are checked for
         return {
             "kind": StringAttr("view"),
             "of": StringAttr(of),
             "index": index_attr(index),
-            "shape": ShapeAttr(shape),
-            "strides": ShapeAttr(strides),
-            "offset": ExprAttr(ends[0] - ends[1]),
+            **({"absolute": UnitAttr()} if absolute else {}),
+            **_placement(shape, strides, offset),
         }
+
+
+def _placement(
+    shape: Sequence[Expr], strides: Sequence[Expr], offset: Expr
+) -> dict[str, Attribute]:
+    placed = {"shape": ShapeAttr(tuple(shape)), "strides": ShapeAttr(tuple(strides))}
+    return {**placed, "offset": ExprAttr(offset)}
+
+
+def copied_to_arguments(graph: fx.Graph) -> Iterator[fx.Node]:
+    """The nodes whose values a graph copies to its arguments."""
+    for node in graph.nodes:
+        if node.target is COPY_ and isinstance(node.args[1], fx.Node):
+            yield node.args[1]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
+from torch._functorch._aot_autograd.descriptors import SyntheticBaseAOTInput, ViewBaseAOTInput
 
 from lpu_mlir.dialects.expr import Expr, nonnegative, product
 from lpu_mlir.dialects.lpu import extents
@@ -17,7 +18,7 @@ from lpu_mlir.frontend.builder import FloatScalar, dtype_of
 from lpu_mlir.frontend.calls import All, Comparison
 from lpu_mlir.frontend.nodes import all_native
 from lpu_mlir.frontend.nodes import with_effects as effects
-from lpu_mlir.frontend.outputs import COPY_, dense_order, storage_base
+from lpu_mlir.frontend.outputs import COPY_, dense_order, explicit_offset, storage_base
 from lpu_mlir.frontend.symint import sym_node
 from lpu_mlir.frontend.types import NATIVE
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lpu_mlir.frontend.importer import Importer
 
 aten = torch.ops.aten
+SCATTER = aten.as_strided_scatter.default
 
 
 def getitem(importer: Importer, node: fx.Node) -> None:
@@ -85,6 +87,9 @@ def item(importer: Importer, node: fx.Node) -> None:
         )
 
 
+BASES = (SyntheticBaseAOTInput, ViewBaseAOTInput)
+"""What AOTAutograd passes instead of views that share it: it begins where its storage does."""
+
 ROUNDINGS: Mapping[Any, str] = {
     math.trunc: "trunc",
     math.floor: "floor",
@@ -129,30 +134,59 @@ def with_effects(importer: Importer, node: fx.Node) -> None:
 def as_strided(importer: Importer, node: fx.Node) -> None:
     """A gather from the storage of the node it is a view of.
 
-    That node has to be dense, or an argument: PyTorch then looks at the storage around it.
+    That node has to be dense, or an argument: PyTorch then looks at the storage around it.  Where
+    an argument begins in its storage may differ from call to call, unless it is the storage.
     """
+    written = written_there(node)
+    if written is not None:  # what functionalization reads after a write to the same view
+        shape = importer.symbols.extents(node.meta["val"].shape)
+        importer.environment[node] = importer.b.reshape(importer.value(written), shape)
+        return
     base = storage_base(node)
     val, result = base.meta["val"], node.meta["val"]
     shape, strides = (importer.symbols.extents(v) for v in (val.shape, val.stride()))
     order = dense_order(shape, strides, importer.symbols.ranges)
     importer.b.shape, importer.b.dtype = importer.symbols.extents(result.shape), result.dtype
-    offset = importer.symbols.expr(result.storage_offset())
+    start = importer.symbols.expr(val.storage_offset())
+    explicit = explicit_offset(node) is not None
+    offset = importer.symbols.expr(result.storage_offset()) - (0 if explicit else start)
     steps = importer.symbols.extents(result.stride())
     ends = [(e - 1) * s for e, s in zip(importer.b.shape, steps, strict=True)]
     beyond = not nonnegative(product(shape) - 1 - sum(ends, offset), importer.symbols.ranges)
-    dense = order is not None and importer.symbols.expr(val.storage_offset()) == 0
+    dense = order is not None and (start == 0 or not explicit)
     argument = base in importer.arguments and base not in importer.written
     foreign = val.dtype not in NATIVE
-    if argument and (not dense or beyond or foreign):
+    moves = explicit and not isinstance(root(base).meta.get("desc"), BASES)
+    if argument and (not dense or beyond or foreign or moves):
         reason = "it may reach elements around those of an argument"
-        args = [importer.environment[base], importer.b.shape, steps, offset]
+        args = [importer.environment[base], importer.b.shape, steps]
+        args += [importer.symbols.expr(result.storage_offset())] if explicit else []
         importer.environment[node] = importer.host_call(node, result, args, {}, reason)
         return
-    if order is None or not dense or foreign:
+    moves = moves and root(base) in importer.arguments
+    if order is None or not dense or foreign or moves:
         raise importer.unsupported(node, "as_strided of a tensor that is not dense in its storage")
     flat = importer.b.transpose(importer.environment[base], order)
     flat = importer.b.reshape(flat, [product(shape)])
     importer.environment[node] = views.as_strided(importer.b, flat, steps, offset)
+
+
+def written_there(node: fx.Node) -> Any:
+    """What as_strided_scatter wrote just where as_strided reads, if it is of that."""
+    source = node.args[0]
+    if not isinstance(source, fx.Node) or source.target is not SCATTER:
+        return None
+    same = node.args[1:3] == source.args[2:4] and explicit_offset(node) == explicit_offset(source)
+    return source.args[1] if same else None
+
+
+def root(node: fx.Node) -> fx.Node:
+    """The node whose storage as_strided_scatter copied, for a node that it made."""
+    while node.target is SCATTER:
+        source = node.args[0]
+        assert isinstance(source, fx.Node)
+        node = storage_base(source)
+    return node
 
 
 SPECIAL: Mapping[Any, Callable[[Importer, fx.Node], None]] = {

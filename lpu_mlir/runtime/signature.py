@@ -181,24 +181,52 @@ class ConditionOutput:
 
 @dataclass(frozen=True)
 class ViewOutput:
-    """A view of a result's or an argument's storage; `offset` counts from its first element."""
+    """A view of a result's or an argument's storage; `offset` counts from its first element, or if
+    it is absolute from the beginning of the storage."""
 
     of_result: bool
     index: int
     shape: tuple[Expr, ...]
     strides: tuple[Expr, ...]
     offset: Expr
+    absolute: bool = False
 
     def maker(self) -> Output:
         of_result, index, offset = self.of_result, self.index, self.offset
+        absolute = self.absolute
         shape, steps = numbers(self.shape), numbers(self.strides)
 
         def output(
             arguments: Sequence[Tensor], results: Sequence[Tensor], values: Symbols
         ) -> Tensor:
             base = results[index] if of_result else arguments[index]
-            start = int(base.storage_offset()) + offset.evaluate(values)
+            before = 0 if absolute else int(base.storage_offset())
+            start = before + offset.evaluate(values)
             return base.as_strided(shape(values), steps(values), start)
+
+        return output
+
+
+@dataclass(frozen=True)
+class PlacedOutput:
+    """A result in a storage that has room before it, as that of its base has."""
+
+    index: int
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    offset: Expr
+
+    def maker(self) -> Output:
+        index, offset = self.index, self.offset
+        shape, steps = numbers(self.shape), numbers(self.strides)
+
+        def output(
+            arguments: Sequence[Tensor], results: Sequence[Tensor], values: Symbols
+        ) -> Tensor:
+            sizes, strides, start = shape(values), steps(values), offset.evaluate(values)
+            span = 1 + sum((e - 1) * s for e, s in zip(sizes, strides, strict=True))
+            whole = results[index].new_empty(start + max(span, 0))
+            return whole.as_strided(sizes, strides, start).copy_(results[index])
 
         return output
 
@@ -211,5 +239,6 @@ OUTPUTS = (
     LiteralOutput,
     ConditionOutput,
     ViewOutput,
+    PlacedOutput,
 )
 """The classes of outputs."""

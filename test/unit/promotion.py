@@ -49,7 +49,7 @@ TOLERANCES = {torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float32: 2e-6, to
 PARTLY: Mapping[str, str] = {
     "cosine_similarity(*float32*)": "the norm of each argument, in its own dtype",
 }
-"""Cases of which eager computes a part in a coarser dtype than that of the result, f32, and what."""
+"""Cases of which eager computes a part in f32, a coarser dtype than that of the result."""
 
 
 # --- cases --------------------------------------------------------------------------------------

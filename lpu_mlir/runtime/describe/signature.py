@@ -25,6 +25,7 @@ from lpu_mlir.runtime.signature import (
     ExtentOutput,
     LiteralOutput,
     NumberOutput,
+    PlacedOutput,
     ResultOutput,
     Signature,
     ViewOutput,
@@ -155,6 +156,10 @@ _OUTPUTS: Mapping[str, Callable[[_Entry], Described]] = {
         entry.shape("shape"),
         entry.shape("strides"),
         entry.expr("offset"),
+        "absolute" in entry.data,
+    ),
+    "placed": lambda entry: PlacedOutput(
+        entry.index, entry.shape("shape"), entry.shape("strides"), entry.expr("offset")
     ),
 }
 """Kind of an output -> what it is made of."""
