@@ -29,7 +29,7 @@ from lpu_mlir.dialects.lpu_loop import NestOp, WriteBackOp
 from lpu_mlir.logs import logger
 from lpu_mlir.nests.group import Group, has_scan, merge, tidy
 from lpu_mlir.nests.nest import Nest, read_parts, write_parts
-from lpu_mlir.nests.scalar import Scalars, as_contraction
+from lpu_mlir.nests.scalar import Load, Scalars, as_contraction
 from lpu_mlir.nests.traffic import Traffic
 
 LOG = logger("fuse")
@@ -45,6 +45,12 @@ CALLS = (func.CallOp, HostCallOp)
 
 READERS = 3
 """With how many readers of the same tensor, the nearest before it, a nest is compared."""
+
+
+def has_indirection(nest: Nest) -> bool:
+    """Whether a nest loads or stores at positions from data."""
+    stores = any(store.indirect for store in nest.stores)
+    return stores or any(isinstance(n, Load) and n.indirect for n in nest.nodes())
 
 
 # --- the pass -----------------------------------------------------------------------------------
@@ -200,7 +206,16 @@ class Merging:
             return "something between needs the one and makes what the other needs"
         if self.breaks_order(first, second, at):
             return "what is overwritten would be read at once or later"
+        if at is first and self.passes_check(first, second):
+            return "a position from data would be used before it is checked"
         return None
+
+    def passes_check(self, first: Group, second: Group) -> bool:
+        """Whether a group would move up past checks, although it goes where data says."""
+        if not any(has_indirection(part) for part in second.parts):
+            return False
+        between = self.order[self.index(first) + 1 : self.index(second)]
+        return any(not group.outs for group in between)
 
     # --- policy ---
     def is_small(self, group: Group) -> bool:
