@@ -88,6 +88,8 @@ BINDS = "lpu.binds"
 """Attribute of a host call: names of the symbols that its integer results bind, in order."""
 STORAGE = "lpu.storage"
 """Attribute of a host call that finds its operand in the operand's own storage, as PyTorch does."""
+FUNCTIONALIZED = "lpu.functionalized"
+"""Attribute of a host call of an operator that changes arguments: of copies, which it gives."""
 ORDERS = "lpu.orders"
 """Attribute of a host call that draws random numbers, which it does in the order of memory: for
 each operand its dims as eager has them there, from the outermost to the innermost."""
@@ -443,13 +445,15 @@ class Importer:
         kwargs: dict[str, Any],
         reason: str,
         other: Any = None,
+        functionalized: bool = False,
     ) -> Any:
-        """Runs the node's operator, or the other one, in eager."""
+        """Runs the node's operator, or the other one, in eager; one that changes arguments only
+        functionalized."""
         target: Any = other or node.target
         if not isinstance(target, OpOverload):
             raise self.unsupported(node, f"{reason}, and it is no operator of eager PyTorch")
         schema: Any = target._schema  # pyright: ignore[reportPrivateUsage]
-        if schema.is_mutable:
+        if schema.is_mutable and not functionalized:
             raise self.unsupported(node, f"{reason}, and it changes its arguments in place")
         if self.fallback == "error":
             raise self.unsupported(node, reason, "error")
@@ -460,7 +464,8 @@ class Importer:
             raise self.unsupported(node, f"{reason}, and one of its results is no number")
         self._check_told(node, *args, *kwargs.values())
         self._check_bound(node, types, binds)
-        whole = counts_in_storage(target) and self._is_whole(node, args[0])
+        counts = counts_in_storage(target) and not functionalized
+        whole = counts and self._is_whole(node, args[0])
         try:
             operands, arguments = encode_arguments(args, kwargs)
         except TypeError as error:
@@ -469,6 +474,8 @@ class Importer:
         op = HostCallOp(name, operands, arguments, reason, types)
         if whole:
             op.attributes[STORAGE] = UnitAttr()
+        if functionalized:
+            op.attributes[FUNCTIONALIZED] = UnitAttr()
         if is_random(target):
             op.attributes[ORDERS] = self._orders(node, operands)
         if binds:

@@ -189,12 +189,28 @@ def root(node: fx.Node) -> fx.Node:
     return node
 
 
+def auto_functionalized(importer: Importer, node: fx.Node) -> None:
+    """An operator that changes arguments, as AOTAutograd calls it: it is run on copies of what they
+    are views of, which are results."""
+    operator_, bases = node.args[0], node.kwargs["_all_bases"]
+    assert isinstance(bases, list | tuple)
+    by_strides = any(name.endswith("_storage_offset") for name in node.kwargs)
+    layouts = [base.meta["val"] for base in bases if isinstance(base, fx.Node)]
+    if by_strides and not all(v.is_contiguous() and v.storage_offset() == 0 for v in layouts):
+        raise importer.unsupported(node, "it changes a part of the storage of a strided tensor")
+    kwargs = {name: importer.value(value) for name, value in node.kwargs.items()}
+    importer.environment[node] = importer.host_call(
+        node, node.meta["val"], [], kwargs, "it changes its arguments", operator_, True
+    )
+
+
 SPECIAL: Mapping[Any, Callable[[Importer, fx.Node], None]] = {
     operator.getitem: getitem,
     COPY_: copy_,
     aten._local_scalar_dense.default: item,
     aten.as_strided.default: as_strided,
     effects: with_effects,
+    torch.ops.higher_order.auto_functionalized_v2: auto_functionalized,
     aten._assert_scalar.default: assert_scalar,
     aten.sym_storage_offset.default: storage_offset,
     aten.sym_constrain_range.default: nothing,

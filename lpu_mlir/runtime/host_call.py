@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -15,6 +16,9 @@ from lpu_mlir.runtime.layout import Layout
 
 Run: TypeAlias = Callable[[Sequence[Tensor], dict[str, int]], list[Tensor]]
 """From operands and the symbols' values, to which it adds those that it determines, to results."""
+
+
+FUNCTIONALIZE: Callable[..., Any] = torch.ops.higher_order.auto_functionalized_v2
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Operator:
     """How the operands of a random operator lie in memory; nothing for other operators."""
     source: str
     """The user's line, or the module or function where no line is known."""
+    functionalized: bool = False
+    """Whether it changes arguments, but is to change copies, which it gives after its results."""
 
     def maker(self) -> Run:
         """What runs the call on tensors.
@@ -44,13 +50,14 @@ class Operator:
         Raises LookupError if this PyTorch has no operator of that name.
         """
         overload, arguments = find_overload(self.overload), self.arguments
-        counted = counts_in_storage(overload)
+        counted = counts_in_storage(overload) and not self.functionalized
+        called = partial(FUNCTIONALIZE, overload) if self.functionalized else overload
 
         def run(operands: Sequence[Tensor], symbols: dict[str, int]) -> list[Tensor]:
             given = self._arrange(operands, counted)
             args, kwargs = evaluate_all(arguments, given, symbols)
             try:
-                values = overload(*args, **kwargs)
+                values = called(*args, **kwargs)
             except Exception as error:
                 where = f", {self.source}" if self.source else ""
                 error.add_note(f"while lpu_mlir ran {self.overload} on the host{where}")

@@ -248,3 +248,65 @@ def test_slices_with_a_step_that_varies():
             x = torch.randn(step + 5, 4)
             torch.testing.assert_close(compiled(x, step), function(x, step), rtol=0, atol=0)
     assert seen.graphs
+
+
+# --- operators that change arguments ------------------------------------------------------------
+
+
+@torch.library.custom_op("lpu_mlir_host::bump", mutates_args=("x",))
+def bump(x: Tensor) -> None:
+    x.add_(1)
+
+
+@torch.library.custom_op("lpu_mlir_host::mixed", mutates_args=("x", "others"))
+def mixed(x: Tensor, others: list[Tensor], k: int) -> tuple[Tensor, Tensor]:
+    x.add_(k)
+    others[0].mul_(k)
+    others[1].zero_()
+    return x.clone(), x.sum()
+
+
+@mixed.register_fake
+def _(x: Tensor, others: list[Tensor], k: int) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(x), x.new_empty(())
+
+
+def on_an_input(x: Tensor) -> Tensor:
+    bump(x)
+    return x * 2
+
+
+def on_a_part(x: Tensor) -> Tensor:
+    y = x * 2
+    bump(y[1:])
+    bump(x[:, ::2])
+    return y
+
+
+def transposed(x: Tensor) -> Tensor:
+    bump(x.t())
+    return x
+
+
+def several(x: Tensor) -> tuple[Tensor, ...]:
+    y, z = x + 0, x.exp()
+    first, total = mixed(y, [x, z], 3)
+    bump(y)
+    return first, total, y, z
+
+
+@pytest.mark.parametrize("interpreter", ["native", "reference"])
+@pytest.mark.parametrize("strided", [False, True])
+@pytest.mark.parametrize("function", [on_an_input, on_a_part, transposed, several])
+def test_operators_that_change_arguments(function, strided, interpreter):
+    torch._dynamo.reset()
+    ours = torch.compile(
+        function, backend="lpu_mlir", fullgraph=True, options={"interpreter": interpreter}
+    )
+    bases = torch.arange(24.0).view(3, 8), torch.arange(24.0).view(3, 8)
+    with Report() as report:
+        for _ in range(2):
+            x, y = (b[:, ::2] if strided else b[:, :4] for b in bases)
+            torch.testing.assert_close(ours(x), function(y))
+            torch.testing.assert_close(*bases)
+    assert {f.reason for f in report.fallbacks} == {"it changes its arguments"}

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import HostCallOp, IntsAttr
 from lpu_mlir.frontend.arguments import plain_arguments
-from lpu_mlir.frontend.importer import BINDS, ORDERS, STORAGE
+from lpu_mlir.frontend.importer import BINDS, FUNCTIONALIZED, ORDERS, STORAGE
 from lpu_mlir.runtime.describe.layout import layout_of
 from lpu_mlir.runtime.host_call import Operator
 
@@ -23,6 +23,7 @@ def describe_host_call(op: HostCallOp) -> Operator:
         STORAGE in op.attributes,
         tuple(_memory_orders(op)),
         describe_location(op.location),
+        FUNCTIONALIZED in op.attributes,
     )
 
 
