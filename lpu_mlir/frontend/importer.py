@@ -75,6 +75,7 @@ from lpu_mlir.frontend.symint import Inexpressible, from_sympy, indicator, sym_n
 from lpu_mlir.frontend.table import BY_NAME, HANDLERS, Handler
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 from lpu_mlir.frontend.values import (
+    counts_by_strides,
     counts_in_storage,
     described,
     flattened,
@@ -464,8 +465,10 @@ class Importer:
             raise self.unsupported(node, f"{reason}, and one of its results is no number")
         self._check_told(node, *args, *kwargs.values())
         self._check_bound(node, types, binds)
-        counts = counts_in_storage(target) and not functionalized
-        whole = counts and self._is_whole(node, args[0])
+        if functionalized:
+            whole = counts_by_strides(kwargs)
+        else:
+            whole = counts_in_storage(target) and self._is_whole(node, args[0])
         try:
             operands, arguments = encode_arguments(args, kwargs)
         except TypeError as error:

@@ -21,6 +21,7 @@ from lpu_mlir.frontend.nodes import with_effects as effects
 from lpu_mlir.frontend.outputs import COPY_, dense_order, explicit_offset, storage_base
 from lpu_mlir.frontend.symint import sym_node
 from lpu_mlir.frontend.types import NATIVE
+from lpu_mlir.frontend.values import counts_by_strides
 
 if TYPE_CHECKING:
     from lpu_mlir.frontend.importer import Importer
@@ -194,9 +195,10 @@ def auto_functionalized(importer: Importer, node: fx.Node) -> None:
     are views of, which are results."""
     operator_, bases = node.args[0], node.kwargs["_all_bases"]
     assert isinstance(bases, list | tuple)
-    by_strides = any(name.endswith("_storage_offset") for name in node.kwargs)
-    layouts = [base.meta["val"] for base in bases if isinstance(base, fx.Node)]
-    if by_strides and not all(v.is_contiguous() and v.storage_offset() == 0 for v in layouts):
+    others = [b for b in bases if isinstance(b, fx.Node) and b not in importer.arguments]
+    layouts = [base.meta["val"] for base in others]
+    dense = all(v.is_contiguous() and v.storage_offset() == 0 for v in layouts)
+    if counts_by_strides(node.kwargs) and not dense:
         raise importer.unsupported(node, "it changes a part of the storage of a strided tensor")
     kwargs = {name: importer.value(value) for name, value in node.kwargs.items()}
     importer.environment[node] = importer.host_call(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +25,11 @@ def counts_in_storage(overload: Any) -> bool:
     """Whether an operator takes a position in the storage of its operand, as as_strided does."""
     schema: Any = overload._schema
     return any(argument.name == "storage_offset" for argument in schema.arguments)
+
+
+def counts_by_strides(kwargs: Mapping[str, Any]) -> bool:
+    """Whether a functionalized operator changes a view that is given by strides in a storage."""
+    return any(name.endswith("_storage_offset") for name in kwargs)
 
 
 def is_random(overload: Any) -> bool:
