@@ -131,7 +131,9 @@ def _through_autograd(
     )
     count = sum(node.op.startswith("call") for node in gm.graph.nodes)
     release_memory()
-    with COLLECTION.paused(), progress(f"compiling {count:,} operators"):
+    # Tokens that order side effects are made in the graph: a cached graph is not passed any.
+    tokens = FUNCTORCH.patch(unlift_effect_tokens=True)
+    with COLLECTION.paused(), progress(f"compiling {count:,} operators"), tokens:
         doing("PyTorch traces them")
         compiled = make(gm, example_inputs)
     _forget_module(compiled)

@@ -218,6 +218,8 @@ SPECIAL: Mapping[Any, Callable[[Importer, fx.Node], None]] = {
     aten.sym_constrain_range.default: nothing,
     aten.sym_constrain_range_for_size.default: nothing,
     aten._assert_tensor_metadata.default: nothing,
+    torch.ops.prims._make_token.default: nothing,
+    torch.ops.prims._sink_tokens.default: nothing,
     **dict.fromkeys(ROUNDINGS, integer),
 }
 """What a node calls -> what imports it."""
