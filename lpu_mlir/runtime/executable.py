@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,15 @@ class BoundSignature:
 
     arguments: ArgumentLayouts
     destinations: Sequence[BoundLayout]
+
+
+def tell_values(error: Exception, symbols: Symbols) -> None:
+    """Adds the values of the symbols that a message names."""
+    message = str(error)
+    named = [name for name in symbols if re.search(rf"\b{re.escape(name)}\b", message)]
+    if named and error.args == (message,):
+        values = ", ".join(f"{name} = {symbols[name]}" for name in named)
+        error.args = (f"{message}, where {values}",)
 
 
 class Executable:
@@ -66,7 +76,11 @@ class Executable:
         arguments = bound.arguments.accept(tensors)
         listener = self.listener()
         stats = None if listener is None else RunStats()
-        results = self._run(arguments, bound, symbols, stats)
+        try:
+            results = self._run(arguments, bound, symbols, stats)
+        except (IndexError, RuntimeError) as error:
+            tell_values(error, symbols)
+            raise
         if arguments is not tensors:
             signature.write_back(tensors, arguments)
         if listener is not None and stats is not None:

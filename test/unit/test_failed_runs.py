@@ -169,6 +169,17 @@ def test_a_call_outside_that_fails_leaves_what_was_changed_before():
     assert (x == 1).all()
 
 
+@pytest.mark.parametrize("interpreter", ["native", "reference"])
+def test_an_error_tells_the_sizes_of_this_call(interpreter):
+    ours = torch.compile(
+        lambda x, i: (x * 2)[i], backend="lpu_mlir", options={"interpreter": interpreter}
+    )
+    for rows in (5, 7, 9):
+        assert ours(torch.ones(rows, 2), torch.tensor([rows - 1])).shape == (1, 2)
+    with pytest.raises(IndexError, match=r"dimension 0 with size s\d+ .*, where s\d+ = 11$"):
+        ours(torch.ones(11, 2), torch.tensor([11]))
+
+
 class Layer(nn.Module):
     """Attention over a cache that has a counter of its own."""
 
