@@ -42,6 +42,7 @@ from lpu_mlir.dialects.lpu_graph import (
     TransposeOp,
     WindowsOp,
     broadcast_extents,
+    in_domain,
 )
 from lpu_mlir.frontend.calls import All, Comparison
 from lpu_mlir.frontend.dtypes import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, promote
@@ -104,8 +105,11 @@ def _strength(operand: Operand) -> tuple[torch.dtype, int]:
 
 @lru_cache(MEMO)
 def _pointwise_type(kind: str, *types: Attribute) -> TensorType[Attribute]:
+    element = element_type(types[-1])
+    if not in_domain(element, POINTWISE[kind].domain):
+        raise NotNative(f"'{kind}' is not defined on {element}")
     shape = broadcast_extents(*map(extents, types))
-    return tensor_type(i1 if POINTWISE[kind].compares else element_type(types[-1]), shape)
+    return tensor_type(i1 if POINTWISE[kind].compares else element, shape)
 
 
 class GraphBuilder:

@@ -310,3 +310,24 @@ def test_operators_that_change_arguments(function, strided, interpreter):
             torch.testing.assert_close(ours(x), function(y))
             torch.testing.assert_close(*bases)
     assert {f.reason for f in report.fallbacks} == {"it changes its arguments"}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: x % x,
+        lambda x, y: torch.fmod(x, x),
+        lambda x, y: torch.gcd(x, x),
+        lambda x, y: x ^ y,
+        lambda x, y: torch.bitwise_and(y, y),
+    ],
+)
+def test_what_eager_does_not_have_for_a_dtype_raises_what_eager_does(function):
+    given = torch.tensor([True, False]), torch.tensor([1.5, 2.0])
+    with pytest.raises(NotImplementedError) as expected:
+        function(*given)
+    torch._dynamo.reset()
+    with Report() as report, pytest.raises(NotImplementedError) as caught:
+        torch.compile(function, backend="lpu_mlir")(*given)
+    assert report.graphs
+    assert str(caught.value) == str(expected.value)
