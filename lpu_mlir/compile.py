@@ -19,6 +19,7 @@ from lpu_mlir.collection import COLLECTION
 from lpu_mlir.dialects.location import describe_location
 from lpu_mlir.dialects.lpu import HostCallOp, element_type, extents
 from lpu_mlir.frontend.importer import import_graph
+from lpu_mlir.frontend.nodes import drop_tokens
 from lpu_mlir.frontend.table import HANDLERS, Handler
 from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.logs import logger
@@ -74,6 +75,7 @@ def compile_fx(
     options = options or Options()
     target = get_target(options.target)
     record = record or begin_graph()
+    drop_tokens(gm)
     if len(gm.graph.nodes) > LARGE:
         COLLECTION.make_room()
     importing = partial(import_graph, gm, fallback=options.fallback, handlers=handlers)

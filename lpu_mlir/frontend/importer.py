@@ -57,7 +57,6 @@ from lpu_mlir.frontend.interface import (
 )
 from lpu_mlir.frontend.nodes import (
     all_native,
-    is_token,
     locate,
     source_of,
 )
@@ -257,8 +256,6 @@ class Importer:
     # --- inputs -----------------------------------------------------------------------------
     def _placeholder(self, node: fx.Node) -> Input:
         val = node.meta.get("val")
-        if is_token(node):
-            val = None  # what AOTAutograd passes when the graph runs
         if isinstance(val, torch.Tensor):
             longer = isinstance(node.meta.get("desc"), SyntheticBaseAOTInput)
             return TensorInput(self._tensor_argument(node, val), longer)

@@ -85,9 +85,20 @@ def source_of(node: fx.Node) -> str | None:
     return describe_location(locate(node)) or None
 
 
-def is_token(node: fx.Node) -> bool:
-    """Whether a placeholder only orders operators with side effects: AOTAutograd passes None."""
-    return isinstance(node.meta.get("desc"), ForwardTokenAOTInput | BackwardTokenAOTInput)
+def drop_tokens(gm: fx.GraphModule) -> None:
+    """Takes the tokens out of a graph that AOTAutograd has left there, where only operators of
+    branches could take them: it passes none, and wants none back."""
+    kinds = ForwardTokenAOTInput | BackwardTokenAOTInput
+    taken = gm.graph.find_nodes(op="placeholder")
+    tokens = [node for node in taken if isinstance(node.meta.get("desc"), kinds)]
+    if not tokens:
+        return
+    (output,) = gm.graph.find_nodes(op="output")
+    given: Any = output.args[0]
+    output.args = (tuple(given)[len(tokens) :],)
+    for token in tokens:
+        gm.graph.erase_node(token)
+    gm.recompile()
 
 
 def all_native(args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any]) -> bool:
