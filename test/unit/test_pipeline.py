@@ -265,8 +265,8 @@ def moved(name: str, target: str) -> tuple[int, int, int]:
 
 
 def test_a_cache_is_written_in_place():
-    """The position is checked, then one slot of 3 x 8 floats is written, then come the sums over the
-    cache; the cache itself is not copied."""
+    """The position is checked, one slot of 3 x 8 floats is written, the cache is summed; it is not
+    copied."""
     launches, _, written = moved("cache", "bertha")
     assert launches == 3
     assert written == 4 * (3 * 8 + 3 * 32)
