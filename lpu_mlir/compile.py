@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
-import torch
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from xdsl.dialects.builtin import ModuleOp
@@ -86,7 +84,7 @@ def compile_fx(
         start = perf_counter()
         graph = importing()
         record.staged("import", graph.module, perf_counter() - start)
-        record.imported(*count_operators(gm, graph.module))
+        record.imported(graph.uses, list(find_fallbacks(graph.module)))
         signature = describe_signature(graph)
         todo = stages(target)
         doing("passes")
@@ -104,23 +102,6 @@ def compile_fx(
         record.prepared(perf_counter() - start)
         LOG.info("%s, %s", record, options)
         return Executable(signature, program, record.listener)
-
-
-def count_operators(gm: fx.GraphModule, module: ModuleOp) -> tuple[int, list[Fallback]]:
-    """How many operators of a graph became part of its imported module, and the others."""
-    fallbacks = list(find_fallbacks(module))
-    host = sum(isinstance(op, HostCallOp) and bool(op.outputs) for op in module.walk())
-    graphs = [inner.graph for inner in gm.modules() if isinstance(inner, fx.GraphModule)]
-    return sum(makes_tensors(node) for graph in graphs for node in graph.nodes) - host, fallbacks
-
-
-def makes_tensors(node: fx.Node) -> bool:
-    """Whether a node is an operator with a tensor result, views included."""
-    if node.op != "call_function" or node.target is operator.getitem:
-        return False
-    value: Any = node.meta.get("val")
-    values = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,))
-    return any(isinstance(v, torch.Tensor) for v in values)
 
 
 def find_fallbacks(module: ModuleOp) -> Iterable[Fallback]:

@@ -15,6 +15,7 @@ from typing import Any, Self
 from torch import fx
 from torch._dynamo.utils import counters
 
+from lpu_mlir.frontend.uses import Use
 from lpu_mlir.logs import logger
 from lpu_mlir.runtime.stats import KernelUse, RunStats
 
@@ -67,7 +68,7 @@ class CompiledGraph:
     def __init__(self, keep_ir: bool, from_cache: bool = False):
         self.from_cache = from_cache
         """Whether another process, or an earlier call of this one, compiled it."""
-        self.native_ops = 0
+        self.uses: tuple[Use, ...] = ()
         self.fallbacks: list[Fallback] = []
         self.stages: dict[str, str] = {}
         """The IR after each stage, "import" first; nothing without `keep_ir`."""
@@ -76,9 +77,13 @@ class CompiledGraph:
         "load", if the graph comes from the cache."""
         self._keep_ir = keep_ir
 
-    def imported(self, native_ops: int, fallbacks: Sequence[Fallback]) -> None:
-        """Operators that became part of the program, and those that did not."""
-        self.native_ops, self.fallbacks = native_ops, list(fallbacks)
+    @property
+    def native_ops(self) -> int:
+        return sum(use.count for use in self.uses if use.native)
+
+    def imported(self, uses: Sequence[Use], fallbacks: Sequence[Fallback]) -> None:
+        """The operators, and those of them that did not become part of the program."""
+        self.uses, self.fallbacks = tuple(uses), list(fallbacks)
         for fallback in fallbacks:
             HOST.info(_describe_fallback(fallback))
 
@@ -154,6 +159,11 @@ class GraphReport:
     @property
     def native_ops(self) -> int:
         return self.compiled.native_ops
+
+    @property
+    def uses(self) -> Sequence[Use]:
+        """The operators by overload and dtype, each with how often the graph calls it."""
+        return self.compiled.uses
 
     @property
     def fallbacks(self) -> list[Fallback]:
@@ -304,6 +314,7 @@ class Report:
                 {
                     "name": graph.name,
                     "native_ops": graph.native_ops,
+                    "uses": [asdict(use) for use in graph.uses],
                     "partitions": graph.partitions,
                     "from_cache": graph.from_cache,
                     "runs": graph.runs,

@@ -24,6 +24,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from lpu_mlir.cache import compiler_version, digest, disk_cache
 from lpu_mlir.frontend import calls, interface
+from lpu_mlir.frontend.uses import Use
 from lpu_mlir.interpreter.native.compile import code_version, host
 from lpu_mlir.logs import is_wanted, logger
 from lpu_mlir.options import Options
@@ -47,13 +48,13 @@ class Stored:
 
     signature: signature.Signature
     program: host_program.HostProgram
-    native_ops: int
+    uses: tuple[Use, ...]
     fallbacks: tuple[Fallback, ...]
 
 
 CODEC = Codec(
     [
-        *(Stored, Fallback, Layout, Operator),
+        *(Stored, Fallback, Use, Layout, Operator),
         *(signature.Signature, signature.Binding, *signature.OUTPUTS),
         *(interface.TensorInput, interface.ExtentInput, interface.FloatInput),
         *(interface.IgnoredInput, calls.Operand, calls.Item, calls.Comparison),
@@ -141,7 +142,7 @@ class StoredGraph(OutputCode):
             stored: Stored = CODEC.decode(data)
             program = NativeProgram(stored.program)
         record = begin_graph(from_cache=True)
-        record.imported(stored.native_ops, stored.fallbacks)
+        record.imported(stored.uses, stored.fallbacks)
         record.seconds["load"] = perf_counter() - start
         self.executable = Executable(stored.signature, program, record.listener)
         LOG.info("a graph comes from the cache: its program is %s", self.key)
@@ -160,7 +161,7 @@ def keep(executable: Executable, record: CompiledGraph) -> str | None:
     program = executable.program
     assert isinstance(program, NativeProgram)
     fallbacks = tuple(record.fallbacks)
-    found = Stored(executable.signature, program.described, record.native_ops, fallbacks)
+    found = Stored(executable.signature, program.described, record.uses, fallbacks)
     try:
         with unset_fake_temporarily():
             data = CODEC.encode(found)

@@ -7,6 +7,7 @@ SymInt is no argument: it is an expression over the symbols that the function de
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +74,7 @@ from lpu_mlir.frontend.symbols import Symbols
 from lpu_mlir.frontend.symint import Inexpressible, from_sympy, indicator, sym_node
 from lpu_mlir.frontend.table import BY_NAME, HANDLERS, Handler
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
+from lpu_mlir.frontend.uses import Use, counted, describe_use
 from lpu_mlir.frontend.values import (
     counts_by_strides,
     counts_in_storage,
@@ -100,13 +102,15 @@ class ImportedGraph:
     """A module and how its function relates to the FX graph.
 
     `inputs` has one entry for each placeholder; `constants` are the tensors to pass after the
-    tensor inputs.  The function's attribute `lpu.outputs` says what the graph returns.
+    tensor inputs.  The function's attribute `lpu.outputs` says what the graph returns.  `uses` are
+    the operators that the graph calls, also in the graphs of its higher-order operators.
     """
 
     module: ModuleOp
     func: FuncOp
     inputs: tuple[Input, ...]
     constants: tuple[torch.Tensor, ...]
+    uses: tuple[Use, ...]
 
 
 def import_graph(
@@ -142,6 +146,8 @@ class Importer:
         self.foreign = False
         self.functions: list[FuncOp] = []
         """What higher-order operators call."""
+        self.uses: Counter[Use] = Counter()
+        self.on_host: set[fx.Node] = set()
         self.block = Block()
         self.b = GraphBuilder(self.block, self.symbols.ranges)
 
@@ -168,6 +174,8 @@ class Importer:
                     self._call(node)
                 except Inexpressible as error:
                     raise self.unsupported(node, str(error)) from error
+                if use := describe_use(node, node not in self.on_host):
+                    self.uses[use] += 1
             elif node.op == "output":
                 outputs = node.args[0] if isinstance(node.args[0], list | tuple) else node.args
             elif node.op not in ("placeholder", "get_attr"):
@@ -189,6 +197,7 @@ class Importer:
         inside = Importer(gm, self.fallback, self.handlers)
         inside.symbols, inside.bound = self.symbols, set(self.bound)
         inside.floats, inside.functions = dict(self.floats), self.functions
+        inside.uses = self.uses
         inside.foreign, inside.block = self.foreign, block
         inside.b = GraphBuilder(block, self.symbols.ranges)
         inside.environment.update(self.environment if constants is None else constants)
@@ -244,7 +253,8 @@ class Importer:
             function.attributes[SYMBOLS] = ArrayAttr(list(self.symbols.declared.values()))
         func.attributes[OUTPUTS] = described
         module = ModuleOp([func, *self.functions])
-        return ImportedGraph(module, func, inputs, tuple(self.constants))
+        uses = tuple(counted(self.uses))
+        return ImportedGraph(module, func, inputs, tuple(self.constants), uses)
 
     def _mark_frozen(self) -> None:
         """What the graph writes to, such as a cache, may be other at the next call."""
@@ -482,6 +492,7 @@ class Importer:
             op.attributes[BINDS] = ArrayAttr([StringAttr(str(symbol)) for symbol in binds])
         op.location = self.b.location
         self.block.add_op(op)
+        self.on_host.add(node)
         for symbol in {str(extent) for type_ in types for extent in extents(type_)}:
             self.symbols.backed.setdefault(symbol, (Expr.const(0), None))
         results = iter(op.results)

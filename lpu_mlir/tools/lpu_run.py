@@ -42,7 +42,7 @@ def parse(path: Path) -> ImportedGraph:
         if isinstance(op, FuncOp) and op.sym_name.data == "main":
             op.attributes.setdefault(OUTPUTS, _each_result(op))
             count = len(op.function_type.inputs)
-            return ImportedGraph(module, op, tuple(map(TensorInput, range(count))), ())
+            return ImportedGraph(module, op, tuple(map(TensorInput, range(count))), (), ())
     raise ValueError(f"{path}: no function @main")
 
 

@@ -1,10 +1,11 @@
 """
-Tries PyTorch's operator database through the backend; run by scripts/conformance.
+Tries PyTorch's test databases through the backend; run by scripts/conformance.
 
     conformance.py sweep results.jsonl --dtypes float32,int64 --shard 0/2
+    conformance.py sweep modules.jsonl --database module --gradients
     conformance.py summary results.jsonl
 
-A sweep appends one line of JSON for each pair of operator and dtype, and leaves out pairs that the
+A sweep appends one line of JSON for each pair of entry and dtype, and leaves out pairs that the
 file has. Each pair runs in a process of its own, so that one which hangs or dies costs only itself:
 its verdict is "timeout" or "died".
 """
@@ -24,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from opinfo import VERDICTS, Record, Settings, operators, try_pair
+from databases import DATABASES, Entry, entries
+from verdicts import GOOD, VERDICTS, Record, Settings, try_pair
 
 from lpu_mlir.options import CHOICES
 
@@ -39,39 +41,39 @@ def _recorded(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def _todo(options: argparse.Namespace) -> Iterator[tuple[str, Any, torch.dtype]]:
+def _todo(options: argparse.Namespace) -> Iterator[tuple[Entry, torch.dtype]]:
     """The pairs of this shard that the file does not have, dtype by dtype."""
     done = {(record["op"], record["dtype"]) for record in _recorded(options.results)}
     part, parts = map(int, options.shard.split("/"))
     patterns = options.ops.split(",")
     pairs = [
-        (name, op, dtype)
+        (entry, dtype)
         for dtype in options.dtypes.split(",")
-        for name, op in operators().items()
+        for name, entry in entries(options.database).items()
         if any(fnmatch(name, pattern) for pattern in patterns)
-        if getattr(torch, dtype) in op.supported_dtypes("cpu")
+        if getattr(torch, dtype) in (entry.differentiable if options.gradients else entry.dtypes)
     ]
-    for name, op, dtype in pairs[part::parts]:
-        if (name, dtype) not in done:
-            yield name, op, getattr(torch, dtype)
+    for entry, dtype in pairs[part::parts]:
+        if (entry.name, dtype) not in done:
+            yield entry, getattr(torch, dtype)
 
 
-def _child(end: Connection, name: str, op: Any, dtype: torch.dtype, settings: Settings) -> None:
+def _child(end: Connection, entry: Entry, dtype: torch.dtype, settings: Settings) -> None:
     try:
-        record = try_pair(name, op, dtype, settings)
+        record = try_pair(entry, dtype, settings)
     except Exception as error:  # of the database: making its samples
-        record = Record(name, str(dtype).removeprefix("torch."), detail=repr(error))
+        record = Record(entry.name, str(dtype).removeprefix("torch."), detail=repr(error))
     end.send(record)
 
 
-def _apart(name: str, op: Any, dtype: torch.dtype, settings: Settings, seconds: float) -> Record:
+def _apart(entry: Entry, dtype: torch.dtype, settings: Settings, seconds: float) -> Record:
     """Tries a pair in a process forked from this one, which has everything loaded."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(theirs, name, op, dtype, settings))
+    process = context.Process(target=_child, args=(theirs, entry, dtype, settings))
     process.start()
     theirs.close()
-    record = Record(name, str(dtype).removeprefix("torch."), "timeout")
+    record = Record(entry.name, str(dtype).removeprefix("torch."), "timeout")
     if ours.poll(seconds):
         try:
             record = ours.recv()
@@ -86,7 +88,12 @@ def sweep(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     dynamic = {"no": False, "yes": True, "auto": None}[options.dynamic]
     settings = Settings(
-        options.samples, dynamic, options.fullgraph, options.gradients, options.interpreter
+        samples=options.samples,
+        dynamic=dynamic,
+        fullgraph=options.fullgraph,
+        gradients=options.gradients,
+        variants=options.variants,
+        interpreter=options.interpreter,
     )
     torch._logging.set_logs(dynamo=logging.ERROR)  # says where it breaks graphs
     # Loads what forks will need.
@@ -95,8 +102,8 @@ def sweep(options: argparse.Namespace) -> None:
     if options.gradients:
         warm(torch.ones(3, 3, requires_grad=True)).backward()
     with options.results.open("a", buffering=1) as file:
-        for name, op, dtype in _todo(options):
-            record = _apart(name, op, dtype, settings, options.timeout)
+        for entry, dtype in _todo(options):
+            record = _apart(entry, dtype, settings, options.timeout)
             file.write(json.dumps(asdict(record)) + "\n")
 
 
@@ -104,7 +111,8 @@ def sweep(options: argparse.Namespace) -> None:
 
 
 def summary(options: argparse.Namespace) -> None:
-    """Pairs by dtype and verdict; how many of the right ones had no host call; then the faults."""
+    """Pairs by dtype and verdict; how many of the right ones had no host call; of those that
+    aot_eager passes and that reached the backend, the part that is good; then the faults."""
     records = _recorded(options.results)
     table: dict[str, Counter[str]] = defaultdict(Counter)
     for record in records:
@@ -118,7 +126,10 @@ def summary(options: argparse.Namespace) -> None:
     print(f"{'':12}" + "".join(f"{column:>14}" for column in columns))
     for dtype, row in table.items():
         print(f"{dtype:12}" + "".join(f"{row[column]:>14}" for column in columns))
-    for verdict in (*FAULTS, "not called"):
+    good = sum(row[v] for row in table.values() for v in GOOD if v != "not called")
+    bad = sum(row[v] for row in table.values() for v in FAULTS)
+    print(f"\n{good} of {good + bad} good, {good / max(good + bad, 1):.2%}")
+    for verdict in (*FAULTS, "as aot_eager", "not called"):
         found = [record for record in records if record["verdict"] == verdict]
         print(f"\n{verdict}: {len(found)}" if found else "", end="\n" if found else "")
         for record in found:
@@ -132,12 +143,14 @@ def main() -> None:
     parse = commands.add_parser("sweep")
     parse.set_defaults(run=sweep)
     parse.add_argument("results", type=Path)
+    parse.add_argument("--database", choices=DATABASES, default="op")
     parse.add_argument("--dtypes", default="float32,bfloat16,int64,bool")
     parse.add_argument("--ops", default="*", help="names or patterns, separated by commas")
     parse.add_argument("--samples", type=int, default=6, help="the most per pair")
     parse.add_argument("--dynamic", choices=("no", "yes", "auto"), default="no")
     parse.add_argument("--fullgraph", action="store_true", help="captures what depends on data")
-    parse.add_argument("--gradients", action="store_true", help="of differentiable operators")
+    parse.add_argument("--gradients", action="store_true", help="only of what has gradients")
+    parse.add_argument("--variants", action="store_true", help="layouts and values, variants.py")
     parse.add_argument("--interpreter", choices=CHOICES["interpreter"], default="native")
     parse.add_argument("--timeout", type=float, default=60, help="seconds for one pair")
     parse.add_argument("--shard", default="0/1", help="I/N: each N-th pair from the I-th on")

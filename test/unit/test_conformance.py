@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from opinfo import Settings, operators, try_pair
+from databases import entries
+from verdicts import Settings, try_pair
 
 pytestmark = pytest.mark.sampled
 
-OPERATORS = operators()
+OPERATORS = entries()
 FLOATS = (torch.float32, torch.bfloat16)
 NUMBERS = (torch.float32, torch.int64)
 ALL = (torch.float32, torch.int64, torch.bool)
@@ -35,10 +36,10 @@ CASES = {
         for dtypes, names in CASES.items()
         for name in names.split()
         for dtype in dtypes
-        if dtype in OPERATORS[name].supported_dtypes("cpu")
+        if dtype in OPERATORS[name].dtypes
     ],
 )
 def test_operator(name: str, dtype: torch.dtype):
-    record = try_pair(name, OPERATORS[name], dtype, Settings(samples=1, fullgraph=True))
+    record = try_pair(OPERATORS[name], dtype, Settings(samples=1, fullgraph=True))
     assert record.graphs, record
     assert record.verdict in ("right", "rounding"), record

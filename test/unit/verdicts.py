@@ -1,0 +1,203 @@
+"""Compiled functions against eager PyTorch, on the samples of PyTorch's own databases.
+
+A pair of an entry and a dtype ends in one verdict. From the worst of its samples:
+
+    wrong       another value, shape or dtype than eager's, also of inputs that are changed in place
+    failed      compiling or running raised something
+    refused     `Unsupported` was raised
+    as aot_eager  one of these, and the backend aot_eager does no better with the same sample
+    rounding    further from eager than PyTorch's tolerance, but no further from the result in f64
+                than eager is at worst
+    not called  right, but torch.compile never called the backend
+    random      the values depend on the seed and are others than eager's; shapes and dtypes agree
+    right
+    no sample   eager refuses all samples, or there are none
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from databases import Call, Entry
+from torch import Tensor
+from torch.testing._internal import common_methods_invocations
+from torch.utils._pytree import tree_leaves
+
+from lpu_mlir import Report, Unsupported
+
+FAULTS = ("wrong", "failed", "refused")
+VERDICTS = (*FAULTS, "as aot_eager", "rounding", "not called", "random", "right", "no sample")
+"""From the worst to the best."""
+GOOD = ("rounding", "not called", "random", "right")
+ROUNDED = (torch.bfloat16, torch.float16, torch.float32)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a pair is tried: at most `samples` samples, or the variants of the first; the rest as in
+    torch.compile."""
+
+    samples: int = 6
+    dynamic: bool | None = False
+    fullgraph: bool = False
+    gradients: bool = False
+    variants: bool = False
+    interpreter: str = "native"
+
+
+@dataclass
+class Record:
+    """What became of one entry with one dtype."""
+
+    op: str
+    dtype: str
+    verdict: str = "no sample"
+    samples: dict[str, int] = field(default_factory=dict[str, int])
+    graphs: int = 0
+    host_calls: list[str] = field(default_factory=list[str])
+    """Operators that ran in eager beside the kernels."""
+    uses: list[list[Any]] = field(default_factory=list[list[Any]])
+    """The fields of each `Use` in graphs of good samples, but for the count."""
+    detail: str = ""
+    """The worst sample: what it is called and what was wrong with it."""
+
+
+def _difference(got: Any, want: Any, tolerance: Mapping[str, float], dtype: torch.dtype) -> str:
+    """What is different, or nothing; `tolerance` is for tensors of that dtype."""
+    ours, theirs = tree_leaves(got), tree_leaves(want)
+    if len(ours) != len(theirs):
+        return f"{len(ours)} results instead of {len(theirs)}"
+    for x, y in zip(ours, theirs, strict=True):
+        allowed = tolerance if isinstance(y, Tensor) and y.dtype == dtype else {}
+        try:
+            if isinstance(y, Tensor | int | float | complex):
+                torch.testing.assert_close(x, y, equal_nan=True, **allowed)
+            elif x != y:
+                return f"{x} instead of {y}"
+        except AssertionError as error:
+            return str(error)
+    return ""
+
+
+def _alike(got: Any, want: Any) -> bool:
+    """Whether shapes and dtypes agree."""
+    ours, theirs = ([_kind(leaf) for leaf in tree_leaves(tree)] for tree in (got, want))
+    return ours == theirs
+
+
+def _kind(leaf: Any) -> object:
+    return (leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else type(leaf)
+
+
+def _only_rounding(call: Call, got: Any, want: Any) -> bool:
+    """Whether results are as close to those in f64 as eager's are at worst."""
+    try:
+        exact = call.run(lambda function: function, 0, torch.float64)
+    except (RuntimeError, TypeError, ValueError):
+        return False
+    for x, y, z in zip(*map(tree_leaves, (got, want, exact)), strict=True):
+        if isinstance(y, Tensor) and y.dtype in ROUNDED:
+            ours, theirs = ((t.double() - z).abs().nan_to_num().max().item() for t in (x, y))
+            if x.dtype != y.dtype or ours > theirs:
+                return False
+        elif _difference(x, y, {}, torch.bool):
+            return False
+    return True
+
+
+def _compiler(backend: str, settings: Settings) -> Any:
+    torch._dynamo.reset()
+    options = {"options": {"interpreter": settings.interpreter}} if backend == "lpu_mlir" else {}
+    return partial(
+        torch.compile,
+        backend=backend,
+        dynamic=settings.dynamic,
+        fullgraph=settings.fullgraph,
+        **options,
+    )
+
+
+def _note(record: Record, report: Report) -> None:
+    """What the graphs of a good sample consist of."""
+    record.host_calls = sorted({*record.host_calls, *(f.overload for f in report.fallbacks)})
+    uses = {tuple(use) for use in record.uses}
+    uses |= {astuple(use)[:-1] for graph in report.graphs for use in graph.uses}
+    record.uses = [list(use) for use in sorted(uses)]
+
+
+def _try_sample(
+    call: Call, entry: Entry, dtype: torch.dtype, settings: Settings, record: Record
+) -> str:
+    """The verdict on one sample; what is wrong goes into the record."""
+    try:
+        want = call.run(lambda function: function, 0)
+        other = call.run(lambda function: function, 1)
+    except Exception:
+        return "no sample"
+    tolerance = entry.tolerances.get(dtype, {})
+    try:
+        with Report() as report:
+            got = call.run(_compiler("lpu_mlir", settings), 0)
+    except Exception as error:
+        refused = isinstance(error, Unsupported) or "Unsupported: " in str(error)
+        record.detail = f"{type(error).__name__}: {str(error)[:800]}"
+        verdict = "refused" if refused else "failed"
+        return "as aot_eager" if _peer(call, want, tolerance, dtype, settings) else verdict
+    record.graphs += len(report.graphs)
+    _note(record, report)
+    difference = _difference(got, want, tolerance, dtype)
+    if not difference:
+        return "right" if report.graphs else "not called"
+    depends_on_chance = entry.undefined or _difference(other, want, {}, dtype)
+    if depends_on_chance and _alike(got, want):
+        return "random"
+    record.detail = difference[:800]
+    if dtype in ROUNDED and _only_rounding(call, got, want):
+        return "rounding"
+    return "as aot_eager" if _peer(call, want, tolerance, dtype, settings) == "wrong" else "wrong"
+
+
+def _peer(
+    call: Call, want: Any, tolerance: Mapping[str, float], dtype: torch.dtype, settings: Settings
+) -> str:
+    """What is amiss with the same call when aot_eager compiles it: wrong, failed, or nothing."""
+    try:
+        got = call.run(_compiler("aot_eager", settings), 0)
+    except Exception:
+        return "failed"
+    return "wrong" if _difference(got, want, tolerance, dtype) else ""
+
+
+def try_pair(entry: Entry, dtype: torch.dtype, settings: Settings) -> Record:
+    """Tries the first samples of an entry, or variants of the first."""
+    record = Record(entry.name, str(dtype).removeprefix("torch."))
+    found = Counter[str]()
+    detail = ""
+    # The wrapper keeps the generator's state, at which torch.compile would break the graph.
+    plain = patch.object(
+        common_methods_invocations, "wrapper_set_seed", lambda op, *args, **kw: op(*args, **kw)
+    )
+    with warnings.catch_warnings(), plain:
+        warnings.simplefilter("ignore")
+        if settings.variants:
+            calls = entry.variants(dtype) if entry.variants else iter(())
+        else:
+            gradients = settings.gradients and dtype in entry.differentiable
+            calls = islice(entry.calls(dtype, gradients), settings.samples)
+        for name, call in calls:
+            verdict = _try_sample(call, entry, dtype, settings, record)
+            found[verdict] += 1
+            if record.detail and min(found, key=VERDICTS.index) == verdict and found[verdict] == 1:
+                detail = f"{name}: {record.detail}"
+            record.detail = ""
+    record.samples, record.detail = dict(found), detail
+    record.verdict = min(found, key=VERDICTS.index, default="no sample")
+    return record
