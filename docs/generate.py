@@ -1,8 +1,11 @@
-"""Writes docs/dialects.md and docs/tour.md from the code. Run by scripts/docs."""
+"""Writes docs/dialects.md, docs/tour.md, docs/operators.md and the counts of operators in README.md
+from the code. Run by scripts/docs."""
 
 import inspect
 import re
 import sys
+import textwrap
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,13 +14,14 @@ import torch
 from torch import fx
 from xdsl.irdl import OpDef, OptionalDef, VariadicDef
 
-from lpu_mlir import Report
+from lpu_mlir import OperatorSupport, Report, supported_ops
 from lpu_mlir.capture import compile_captured
 from lpu_mlir.compile import compile_fx
 from lpu_mlir.dialects import get_all_dialects
 from lpu_mlir.model.target import get_target
 from lpu_mlir.options import Options
 from lpu_mlir.pipeline import Stage, stages
+from lpu_mlir.support import KINDS
 
 DOCS = Path(__file__).parent
 
@@ -176,7 +180,135 @@ def tour() -> str:
     )
 
 
-GENERATED = {"dialects.md": dialects, "tour.md": tour}
+# --- operators.md -------------------------------------------------------------------------------
+
+DTYPES = {
+    "float32": "f32",
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "float64": "f64",
+    "int64": "i64",
+    "int32": "i32",
+    "int16": "i16",
+    "int8": "i8",
+    "uint8": "u8",
+    "bool": "bool",
+}
+
+OPERATORS = """\
+# Operators
+
+Made by `scripts/docs`. `lpu_mlir.supported_ops()` has the same as data.
+
+What becomes of an operator is read from the compiler's tables. In which dtypes it was seen to be
+right, and where, comes from runs of `scripts/conformance`: PyTorch's sample inputs gave eager's
+values. Tests import a sample for each entry below, so that the tables cannot go stale.
+
+{kinds}
+
+In the tables
+
+- **native** lists the dtypes of the first tensor operand. *Emulated* ones are in italics: an LPU is
+  not known to compute with them, the interpreters do.
+- **on the host** lists those where some or all sample inputs ran in eager PyTorch, which reports
+  say and `fallback="error"` refuses. A dtype in both columns is native for some arguments only.
+  Complex numbers always stay on the host.
+- **dynamic**: kernels with symbolic extents were seen to be right.
+- **training**: a training step was.
+
+## Core ATen
+
+{counts}
+
+{core}
+
+Those of core ATen on the host, and why:
+
+{reasons}
+
+## Others
+
+Operators that are not part of core ATen and that reach the compiler all the same.
+
+{others}
+"""
+
+
+def dtypes(names: Sequence[str], support: OperatorSupport) -> str:
+    known = [name for name in DTYPES if name in names]
+    known += [name for name in names if name not in DTYPES and "complex" not in name]
+    short = [(name, DTYPES.get(name, name)) for name in known]
+    return " ".join(f"*{s}*" if name in support.emulated else s for name, s in short)
+
+
+def operator_table(rows: Sequence[OperatorSupport]) -> str:
+    lines = [
+        "| operator | | native | on the host | dynamic | training |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        cells = [
+            f"`{row.overload}`",
+            row.kind,
+            dtypes(row.native, row),
+            " ".join(short for name, short in DTYPES.items() if name in row.host),
+            "yes" if row.dynamic else "",
+            "yes" if row.gradient else "",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+REACH = ("native", "host")
+
+
+def counts() -> str:
+    """How many of core ATen are what, in words."""
+    core = [row for row in supported_ops().values() if row.core]
+    found = Counter(row.kind for row in core)
+    reach = sum(found[kind] for kind in REACH)
+    rest = ", ".join(f"{found[kind]} are {kind}" for kind in KINDS if kind not in REACH)
+    return (
+        f"Of the {len(core)} overloads of core ATen {reach} reach the compiler: {found['native']} "
+        f"are native and {found['host']} run on the host. The others do not: {rest}."
+    )
+
+
+def operators() -> str:
+    """docs/operators.md."""
+    rows = list(supported_ops().values())
+    core = [row for row in rows if row.core]
+    host = [row for row in core if row.kind == "host"]
+    return OPERATORS.format(
+        kinds="\n".join(f"- **{kind}**: it {what}." for kind, what in KINDS.items()),
+        counts=counts(),
+        core=operator_table(core),
+        reasons="\n".join(
+            f"- `{row.overload}`: {row.reason}." for row in core if row.kind == "host"
+        ),
+        others=operator_table([row for row in rows if not row.core]),
+    )
+
+
+# --- README.md ----------------------------------------------------------------------------------
+
+MARKS = "<!-- counts of operators -->", "<!-- made by scripts/docs -->"
+
+
+def readme() -> str:
+    """README.md with the counts of today."""
+    text = (DOCS / "../README.md").read_text()
+    before, _, rest = text.partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    return f"{before}{MARKS[0]}\n{textwrap.fill(counts(), 105)}\n{MARKS[1]}{after}"
+
+
+GENERATED = {
+    "dialects.md": dialects,
+    "tour.md": tour,
+    "operators.md": operators,
+    "../README.md": readme,
+}
 
 if __name__ == "__main__":
     for name, make in GENERATED.items():

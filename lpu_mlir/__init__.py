@@ -27,6 +27,8 @@ _PUBLIC = {
     "compare": "lpu_mlir.debug.compare:compare",
     "compare_graph": "lpu_mlir.debug.compare:compare_graph",
     "explain": "lpu_mlir.backend:explain",
+    "OperatorSupport": "lpu_mlir.support:OperatorSupport",
+    "supported_ops": "lpu_mlir.support:supported_ops",
     "minify": "lpu_mlir.debug.minify:minify",
     "lpu_mlir": "lpu_mlir.backend:lpu_mlir",
 }

@@ -72,7 +72,7 @@ from lpu_mlir.frontend.rng import plain_random_operators
 from lpu_mlir.frontend.special import SPECIAL
 from lpu_mlir.frontend.symbols import Symbols
 from lpu_mlir.frontend.symint import Inexpressible, from_sympy, indicator, sym_node
-from lpu_mlir.frontend.table import BY_NAME, HANDLERS, Handler
+from lpu_mlir.frontend.table import BY_NAME, HANDLERS, ON_HOST, Handler
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 from lpu_mlir.frontend.uses import Use, counted, describe_use
 from lpu_mlir.frontend.values import (
@@ -378,7 +378,7 @@ class Importer:
             if len(self.symbols.declared) > before:
                 raise NotNative("extents of the result depend on data")
             if handler is None:
-                raise NotNative("no native form of this operator")
+                raise NotNative(ON_HOST.get(node.target, "no native form of this operator"))
             if self.foreign and not all_native(args, kwargs, results):
                 raise NotNative("a dtype that the LPU does not compute with")
             self.b.shape = extents(results[0]) if results else ()

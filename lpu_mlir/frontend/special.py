@@ -20,6 +20,7 @@ from lpu_mlir.frontend.nodes import all_native
 from lpu_mlir.frontend.nodes import with_effects as effects
 from lpu_mlir.frontend.outputs import COPY_, dense_order, explicit_offset, storage_base
 from lpu_mlir.frontend.symint import sym_node
+from lpu_mlir.frontend.table import ON_HOST
 from lpu_mlir.frontend.types import NATIVE
 from lpu_mlir.frontend.values import counts_by_strides
 
@@ -83,9 +84,8 @@ def item(importer: Importer, node: fx.Node) -> None:
         importer.floats[str(sym_node(val).expr)] = scalar
         importer.environment[node] = FloatScalar(scalar)
     else:
-        importer.environment[node] = importer.host_call(
-            node, val, [x], {}, "a number read by Python"
-        )
+        reason = ON_HOST[aten._local_scalar_dense.default]
+        importer.environment[node] = importer.host_call(node, val, [x], {}, reason)
 
 
 BASES = (SyntheticBaseAOTInput, ViewBaseAOTInput)
@@ -110,8 +110,8 @@ def integer(importer: Importer, node: fx.Node) -> None:
     if made not in importer.symbols.integers:
         importer.symbols.name_integer(made)
     rounded = importer.b.pointwise(ROUNDINGS[node.target], given.value)
-    reason, read = "a number read by Python", aten._local_scalar_dense.default
-    importer.environment[node] = importer.host_call(node, val, [rounded], {}, reason, read)
+    read = aten._local_scalar_dense.default
+    importer.environment[node] = importer.host_call(node, val, [rounded], {}, ON_HOST[read], read)
 
 
 def storage_offset(importer: Importer, node: fx.Node) -> None:

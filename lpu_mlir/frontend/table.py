@@ -1,12 +1,14 @@
 """Every ATen overload that is native: overload -> the function that translates it.
 
-To add one: an entry in its family's table, a function, a test.
+To add one: an entry in its family's table, a function, a test.  What cannot have one says why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
+
+import torch
 
 from lpu_mlir.frontend import (
     convolution,
@@ -21,6 +23,7 @@ from lpu_mlir.frontend import (
 )
 from lpu_mlir.frontend.builder import Tensors
 
+aten = torch.ops.aten
 Handler: TypeAlias = Callable[..., Tensors]
 
 HANDLERS: Mapping[Any, Handler] = {
@@ -34,6 +37,21 @@ HANDLERS: Mapping[Any, Handler] = {
     **convolution.HANDLERS,
     **pooling.HANDLERS,
 }
+
+_DRAWS = "it draws from PyTorch's generator, so that a seed gives the numbers that it gives eager"
+_COMPLEX = "complex numbers are kept and computed on the host"
+
+ON_HOST: Mapping[Any, str] = {
+    aten._local_scalar_dense.default: "a number read by Python",
+    aten.nonzero.default: "how many elements it finds depends on data",
+    aten.rand.default: _DRAWS,
+    aten.randn.default: _DRAWS,
+    aten.randperm.default: _DRAWS,
+    aten._fft_r2c.default: _COMPLEX,
+    aten._fft_c2r.default: _COMPLEX,
+    aten._fft_c2c.default: _COMPLEX,
+}
+"""Overloads that have no native form on principle -> the reason."""
 
 BY_NAME: Mapping[str, Handler] = {
     "transformers.grouped_mm_fallback.default": matmul.grouped,

@@ -8,6 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+PUBLISHED_DTYPES = ("float16", "bfloat16", "int8")
+"""Those of PyTorch's dtypes that HyperAccel names for its products (beside FP8, FP4 and INT4).
+
+What else kernels compute with is emulated: nothing is known of how an LPU would do it.
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Target:

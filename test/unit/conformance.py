@@ -126,7 +126,7 @@ def summary(options: argparse.Namespace) -> None:
     print(f"{'':12}" + "".join(f"{column:>14}" for column in columns))
     for dtype, row in table.items():
         print(f"{dtype:12}" + "".join(f"{row[column]:>14}" for column in columns))
-    good = sum(row[v] for row in table.values() for v in GOOD if v != "not called")
+    good = sum(row[v] for row in table.values() for v in GOOD)
     bad = sum(row[v] for row in table.values() for v in FAULTS)
     print(f"\n{good} of {good + bad} good, {good / max(good + bad, 1):.2%}")
     for verdict in (*FAULTS, "as aot_eager", "not called"):

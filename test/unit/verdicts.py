@@ -8,9 +8,9 @@ A pair of an entry and a dtype ends in one verdict. From the worst of its sample
     as aot_eager  one of these, and the backend aot_eager does no better with the same sample
     rounding    further from eager than PyTorch's tolerance, but no further from the result in f64
                 than eager is at worst
-    not called  right, but torch.compile never called the backend
     random      the values depend on the seed and are others than eager's; shapes and dtypes agree
     right
+    not called  right, but torch.compile never called the backend
     no sample   eager refuses all samples, or there are none
 """
 
@@ -34,9 +34,9 @@ from torch.utils._pytree import tree_leaves
 from lpu_mlir import Report, Unsupported
 
 FAULTS = ("wrong", "failed", "refused")
-VERDICTS = (*FAULTS, "as aot_eager", "rounding", "not called", "random", "right", "no sample")
+GOOD = ("rounding", "random", "right")
+VERDICTS = (*FAULTS, "as aot_eager", *GOOD, "not called", "no sample")
 """From the worst to the best."""
-GOOD = ("rounding", "not called", "random", "right")
 ROUNDED = (torch.bfloat16, torch.float16, torch.float32)
 
 
@@ -64,8 +64,11 @@ class Record:
     graphs: int = 0
     host_calls: list[str] = field(default_factory=list[str])
     """Operators that ran in eager beside the kernels."""
+    gradients: bool = False
+    dynamic: bool | None = False
     uses: list[list[Any]] = field(default_factory=list[list[Any]])
-    """The fields of each `Use` in graphs of good samples, but for the count."""
+    """The fields of each `Use` in graphs of good samples, but for the count, and which sample was
+    the first to have it."""
     detail: str = ""
     """The worst sample: what it is called and what was wrong with it."""
 
@@ -125,16 +128,23 @@ def _compiler(backend: str, settings: Settings) -> Any:
     )
 
 
-def _note(record: Record, report: Report) -> None:
+def note_uses(record: Record, report: Report, sample: int) -> None:
     """What the graphs of a good sample consist of."""
-    record.host_calls = sorted({*record.host_calls, *(f.overload for f in report.fallbacks)})
-    uses = {tuple(use) for use in record.uses}
-    uses |= {astuple(use)[:-1] for graph in report.graphs for use in graph.uses}
-    record.uses = [list(use) for use in sorted(uses)]
+    seen = {tuple(use[:-1]) for use in record.uses}
+    for graph in report.graphs:
+        for use in map(astuple, graph.uses):
+            if use[:-1] not in seen:
+                seen.add(use[:-1])
+                record.uses.append([*use[:-1], sample])
 
 
 def _try_sample(
-    call: Call, entry: Entry, dtype: torch.dtype, settings: Settings, record: Record
+    call: Call,
+    entry: Entry,
+    dtype: torch.dtype,
+    settings: Settings,
+    record: Record,
+    report: Report,
 ) -> str:
     """The verdict on one sample; what is wrong goes into the record."""
     try:
@@ -144,7 +154,7 @@ def _try_sample(
         return "no sample"
     tolerance = entry.tolerances.get(dtype, {})
     try:
-        with Report() as report:
+        with report:
             got = call.run(_compiler("lpu_mlir", settings), 0)
     except Exception as error:
         refused = isinstance(error, Unsupported) or "Unsupported: " in str(error)
@@ -152,7 +162,7 @@ def _try_sample(
         verdict = "refused" if refused else "failed"
         return "as aot_eager" if _peer(call, want, tolerance, dtype, settings) else verdict
     record.graphs += len(report.graphs)
-    _note(record, report)
+    record.host_calls = sorted({*record.host_calls, *(f.overload for f in report.fallbacks)})
     difference = _difference(got, want, tolerance, dtype)
     if not difference:
         return "right" if report.graphs else "not called"
@@ -178,7 +188,9 @@ def _peer(
 
 def try_pair(entry: Entry, dtype: torch.dtype, settings: Settings) -> Record:
     """Tries the first samples of an entry, or variants of the first."""
+    gradients = settings.gradients and dtype in entry.differentiable
     record = Record(entry.name, str(dtype).removeprefix("torch."))
+    record.gradients, record.dynamic = gradients, settings.dynamic
     found = Counter[str]()
     detail = ""
     # The wrapper keeps the generator's state, at which torch.compile would break the graph.
@@ -190,10 +202,12 @@ def try_pair(entry: Entry, dtype: torch.dtype, settings: Settings) -> Record:
         if settings.variants:
             calls = entry.variants(dtype) if entry.variants else iter(())
         else:
-            gradients = settings.gradients and dtype in entry.differentiable
             calls = islice(entry.calls(dtype, gradients), settings.samples)
-        for name, call in calls:
-            verdict = _try_sample(call, entry, dtype, settings, record)
+        for number, (name, call) in enumerate(calls):
+            report = Report()
+            verdict = _try_sample(call, entry, dtype, settings, record, report)
+            if verdict in GOOD:
+                note_uses(record, report, number)
             found[verdict] += 1
             if record.detail and min(found, key=VERDICTS.index) == verdict and found[verdict] == 1:
                 detail = f"{name}: {record.detail}"

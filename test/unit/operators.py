@@ -1,0 +1,187 @@
+"""
+Makes the table of operators from results of conformance runs; run by scripts/operators.
+
+    operators.py collect static.jsonl gradients.jsonl dynamic.jsonl
+    operators.py refresh
+
+The table (lpu_mlir/operators.json) says in which dtypes an overload was native and in which it was
+on the host. For each such claim one sample of PyTorch's database is kept that shows it
+(witnesses.json). To see whether the claims still hold, these are imported, which takes a minute; a
+conformance run, which also looks at values, takes hours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import torch
+from databases import entries
+from functorch.compile import make_boxed_func
+from torch import fx
+from torch.testing._internal import common_methods_invocations
+from verdicts import GOOD
+
+from lpu_mlir.capture import Boxed, compile_captured
+from lpu_mlir.frontend.importer import import_graph
+from lpu_mlir.frontend.nodes import drop_tokens
+from lpu_mlir.frontend.uses import Use
+from lpu_mlir.support import kind_of
+
+TABLE = Path(__file__).parents[2] / "lpu_mlir" / "operators.json"
+WITNESSES = Path(__file__).parent / "witnesses.json"
+
+Claim = tuple[str, str, str]
+"""An overload, then "native" or "host" and a dtype, or "dynamic" or "gradient" and nothing."""
+
+
+class Witness(NamedTuple):
+    """A sample of op_db, and how to compile it."""
+
+    op: str
+    dtype: str
+    gradients: bool
+    dynamic: bool | None
+    sample: int
+
+
+# --- claims -------------------------------------------------------------------------------------
+
+
+def claims_of(uses: Iterable[Use], dtype: str, gradients: bool) -> Iterator[Claim]:
+    """What uses say in graphs of a function of that dtype.
+
+    Of what a decomposed operator is written in, only what computes in the dtype counts.
+    """
+    for use in uses:
+        yield from _claims(use.overload, use, gradients)
+        if use.original != use.overload and use.dtype == dtype:
+            if kind_of(use.original) == "decomposed":
+                yield from _claims(use.original, use, gradients)
+
+
+def _claims(name: str, use: Use, gradients: bool) -> Iterator[Claim]:
+    yield name, "native" if use.native else "host", use.dtype
+    if use.native and use.dynamic:
+        yield name, "dynamic", ""
+    if use.native and gradients:
+        yield name, "gradient", ""
+
+
+def table_of(claims: Iterable[Claim]) -> Mapping[str, Mapping[str, Any]]:
+    """What operators.json has of each overload."""
+    table: dict[str, dict[str, Any]] = defaultdict(dict)
+    for name, what, dtype in sorted(set(claims)):
+        if dtype:
+            table[name].setdefault(what, []).append(dtype)
+        else:
+            table[name][what] = True
+    return dict(sorted(table.items()))
+
+
+# --- witnesses ----------------------------------------------------------------------------------
+
+
+def read(paths: Sequence[Path]) -> Mapping[Witness, set[Claim]]:
+    """What each good sample of some results shows."""
+    shown: dict[Witness, set[Claim]] = defaultdict(set)
+    for line in (line for path in paths for line in path.read_text().splitlines()):
+        record = json.loads(line)
+        if record["verdict"] not in GOOD:
+            continue
+        dtype, gradients = record["dtype"], record["gradients"]
+        for *use, sample in record["uses"]:
+            witness = Witness(record["op"], dtype, gradients, record["dynamic"], sample)
+            shown[witness].update(claims_of([Use(*use)], dtype, gradients))
+    return shown
+
+
+def chosen(shown: Mapping[Witness, set[Claim]]) -> list[Witness]:
+    """A few that show all that is shown: always the one that shows most of the rest."""
+    left, rest = set[Claim]().union(*shown.values()), dict(shown)
+    found: list[Witness] = []
+    while left:
+        best = max(rest, key=lambda witness: (len(rest[witness] & left), _simplicity(witness)))
+        left -= rest.pop(best)
+        rest = {witness: claims for witness, claims in rest.items() if claims & left}
+        found.append(best)
+    return sorted(found, key=str)
+
+
+def _simplicity(witness: Witness) -> tuple[bool, bool, int]:
+    return not witness.gradients, not witness.dynamic, -witness.sample
+
+
+def imported(witness: Witness) -> set[Claim]:
+    """What a sample shows now; nothing is compiled beyond the frontend."""
+    uses: list[Use] = []
+
+    def compiler(gm: fx.GraphModule, _: Sequence[Any]) -> Boxed:
+        drop_tokens(gm)
+        uses.extend(import_graph(gm).uses)
+        return make_boxed_func(gm)
+
+    torch._dynamo.reset()
+    backend = partial(compile_captured, compiler=compiler)
+    calls = entries()[witness.op].calls(getattr(torch, witness.dtype), witness.gradients)
+    _, call = next(islice(calls, witness.sample, None))
+    with warnings.catch_warnings(), plain():
+        warnings.simplefilter("ignore")
+        call.run(partial(torch.compile, backend=backend, dynamic=witness.dynamic), 0)
+    return set(claims_of(uses, witness.dtype, witness.gradients))
+
+
+def plain() -> Any:
+    """Without the wrapper that keeps the generator's state, which breaks graphs."""
+    return patch.object(
+        common_methods_invocations, "wrapper_set_seed", lambda op, *args, **kw: op(*args, **kw)
+    )
+
+
+def witnesses() -> list[Witness]:
+    return [Witness(*fields) for fields in json.loads(WITNESSES.read_text())]
+
+
+# --- commands -----------------------------------------------------------------------------------
+
+
+def collect(options: argparse.Namespace) -> None:
+    shown = read(options.results)
+    found = chosen(shown)
+    lines = ",\n".join(map(json.dumps, found))
+    WITNESSES.write_text(f"[\n{lines}\n]\n")
+    _write(set[Claim]().union(*shown.values()))
+
+
+def refresh(_: argparse.Namespace) -> None:
+    _write(set[Claim]().union(*map(imported, witnesses())))
+
+
+def _write(claims: set[Claim]) -> None:
+    table = table_of(claims)
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in table.items())
+    TABLE.write_text(f"{{\n{lines}\n}}\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    commands = parser.add_subparsers(required=True)
+    parse = commands.add_parser("collect")
+    parse.set_defaults(run=collect)
+    parse.add_argument("results", type=Path, nargs="+")
+    parse = commands.add_parser("refresh")
+    parse.set_defaults(run=refresh)
+    options = parser.parse_args()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()
