@@ -283,9 +283,7 @@ def operators() -> str:
         kinds="\n".join(f"- **{kind}**: it {what}." for kind, what in KINDS.items()),
         counts=counts(),
         core=operator_table(core),
-        reasons="\n".join(
-            f"- `{row.overload}`: {row.reason}." for row in core if row.kind == "host"
-        ),
+        reasons="\n".join(f"- `{row.overload}`: {row.reason}." for row in host),
         others=operator_table([row for row in rows if not row.core]),
     )
 
