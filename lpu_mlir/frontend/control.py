@@ -11,26 +11,31 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
+from torch._higher_order_ops._invoke_quant import InvokeQuant, invoke_quant_packed
 from torch._higher_order_ops.associative_scan import associative_scan_op
 from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
 from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
-from torch._higher_order_ops.while_loop import while_loop_op
+from torch._higher_order_ops.while_loop import while_loop_op, while_loop_stack_output_op
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from lpu_mlir.dialects.expr import contiguous_strides
+from lpu_mlir.dialects.expr import Expr, contiguous_strides
 from lpu_mlir.dialects.lpu import IfOp, ShapeAttr, WhileOp, extents, i1, tensor_type
 from lpu_mlir.dialects.lpu_graph import WriteBackOp
 from lpu_mlir.frontend.builder import GraphBuilder, as_value
 from lpu_mlir.frontend.calls import All, Comparison
 from lpu_mlir.frontend.outputs import STRIDES
+from lpu_mlir.frontend.table import ON_HOST
 from lpu_mlir.frontend.values import flattened, tensors_in
 
 if TYPE_CHECKING:
     from lpu_mlir.frontend.importer import Importer
+
+
+aten = torch.ops.aten
 
 
 def constants_of(gm: fx.GraphModule) -> Iterator[tuple[fx.Node, torch.Tensor]]:
@@ -97,6 +102,63 @@ def while_loop(importer: Importer, node: fx.Node) -> None:
     callee.write_back(block, outputs)
     function = callee.finish("body", block, [])
     importer.environment[node] = tuple(loop(importer, callee, len(carried), condition, function))
+
+
+def while_loop_stack_output(importer: Importer, node: fx.Node) -> None:
+    """What each turn carried on, which gradients need.
+
+    How many turns there are only the loop tells: it runs once to count them, and once more to write
+    their rows.  Without a turn there is one row, of what the loop began with.
+    """
+    test, body, carried, additional = given_to(node)
+    begin, more = ([importer.value(v) for v in part] for part in (carried, additional))
+    b, turns = importer.b, importer.b.full(0, torch.int64)
+    count = counted(importer, node, (test, body), [turns, *begin], [], more)[0]
+    val: torch.Tensor = node.meta["val"][0]
+    rows = b.pointwise("maximum", count, b.full(1, torch.int64))
+    reason, read = ON_HOST[aten._local_scalar_dense.default], aten._local_scalar_dense.default
+    extent = importer.host_call(node, val.shape[0], [rows], {}, reason, read)
+    importer.symbols.backed[str(extent)] = (Expr.const(1), None)
+    stacks = [b.broadcast(as_value(x), [extent, *extents(as_value(x).type)]) for x in begin]
+    results = counted(importer, node, (test, body), [turns, *begin], stacks, more)
+    importer.environment[node] = tuple(results[1 + len(begin) :])
+
+
+def counted(
+    importer: Importer,
+    node: fx.Node,
+    graphs: Sequence[Any],
+    carried: Sequence[Any],
+    stacks: Sequence[SSAValue],
+    additional: Sequence[Any],
+) -> Sequence[SSAValue]:
+    """A loop whose first carried value is the number of its turns; those write rows of `stacks`.
+
+    Gives what is carried in the end, and the stacks.
+    """
+    test, body = (graph_of(importer, graph) for graph in graphs)
+    callee = Callee(importer, node, [*carried, *stacks, *additional], [test, body])
+    counts = (1, len(carried) - 1, len(stacks))
+
+    block = callee.block()
+    _, kept, _ = split(block.args, *counts)
+    more = callee.tensors(block)[sum(counts) :]
+    [going_on] = callee.inline(test, block, [*kept, *more])
+    condition = callee.finish("condition", block, [callee.element_of(going_on)])
+
+    block = callee.block()
+    inner = callee.builder(block)
+    at, kept, written = split(block.args, *counts)
+    more = callee.tensors(block)[sum(counts) :]
+    made = callee.inline(body, block, [*kept, *more])
+    lines = [
+        inner.scatter("replace", stack, as_value(row), [at[0]], [0], 0)
+        for stack, row in zip(written, made if stacks else (), strict=True)
+    ]
+    following = inner.pointwise("add", at[0], inner.full(1, torch.int64))
+    callee.write_back(block, [following, *made, *lines])
+    function = callee.finish("body", block, [])
+    return loop(importer, callee, sum(counts), condition, function)
 
 
 def scan(importer: Importer, node: fx.Node) -> None:
@@ -186,13 +248,31 @@ def in_place(importer: Importer, node: fx.Node) -> None:
     importer.environment[node] = tuple(inner)
 
 
+def in_low_precision(importer: Importer, node: fx.Node) -> None:
+    """A graph that the user marks as quantized, in its own dtypes."""
+    inner = importer.inner(
+        graph_of(importer, node.args[0]),
+        importer.block,
+        [importer.value(v) for v in node.args[1:]],
+    )
+    importer.environment[node] = tuple(inner)
+
+
+def nothing(importer: Importer, node: fx.Node) -> None:
+    """A description for another compiler."""
+    importer.environment[node] = None
+
+
 HIGHER_ORDER: Mapping[Any, Callable[[Importer, fx.Node], None]] = {
     cond_op: cond,
     while_loop_op: while_loop,
+    while_loop_stack_output_op: while_loop_stack_output,
     scan_op: scan,
     associative_scan_op: associative_scan,
     map_impl: map_,
     invoke_subgraph: in_place,
+    invoke_quant_packed: in_low_precision,
+    InvokeQuant: nothing,
 }
 """Higher-order operator -> what imports a node of it."""
 

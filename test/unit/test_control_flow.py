@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._higher_order_ops import associative_scan, scan, while_loop
+from torch._higher_order_ops._invoke_quant import InvokeQuant
 from torch._higher_order_ops.map import map as map_rows
+from torch._higher_order_ops.while_loop import while_loop_stack_output_op
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from lpu_mlir.report import Report
@@ -232,6 +234,45 @@ def test_a_map(options):
         return map_rows(lambda row, w: (row @ w).relu(), x, weight)
 
     check(options, function, (torch.randn(5, 4),))
+
+
+def test_the_turns_of_a_loop(options):
+    def function(n: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        def body(n: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+            return n - 1, x * 1.5 + n
+
+        return while_loop_stack_output_op(lambda n, x: n > 0, body, (n, x), ())
+
+    cases = ((torch.tensor(n), torch.randn(2, 3)) for n in (5, 0, 1, 2))
+    check(options, function, *cases, host=1)
+
+
+def test_gradients_of_a_loop(options):
+    def function(n: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+        def body(i: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+            return i + 1, torch.tanh(x @ weight)
+
+        return while_loop(lambda i, x: i < n, body, (torch.zeros((), dtype=torch.int64), x))[1]
+
+    compiled = torch.compile(function, backend="lpu_mlir", fullgraph=True, options=options)
+    x, weight = (torch.randn(size, requires_grad=True) for size in ((3, 4), (4, 4)))
+    for n in (3, 1, 5):
+        with Report() as seen:
+            gradients = torch.autograd.grad(compiled(torch.tensor(n), x, weight).sum(), (x, weight))
+        assert len(seen.graphs) == 2
+        expected = x
+        for _ in range(n):
+            expected = torch.tanh(expected @ weight)
+        torch.testing.assert_close(gradients, torch.autograd.grad(expected.sum(), (x, weight)))
+
+
+def test_a_graph_that_is_marked_as_quantized(options):
+    quantized = InvokeQuant()
+
+    def function(x: Tensor) -> Tensor:
+        return quantized(lambda x: (x * 2).sin(), x, scheme="nf4") + 1
+
+    check(options, function, (torch.randn(5),))
 
 
 def test_a_number_that_a_loop_carries_is_refused(options):
