@@ -53,6 +53,7 @@ from lpu_mlir.dialects.lpu import ExprAttr, ShapeAttr, i64
 from lpu_mlir.frontend import views
 from lpu_mlir.frontend.builder import FloatScalar, GraphBuilder, dtype_of
 from lpu_mlir.frontend.calls import Comparison
+from lpu_mlir.frontend.types import NATIVE
 
 aten = torch.ops.aten
 OUTPUTS = "lpu.outputs"
@@ -193,7 +194,8 @@ class OutputWriter:
                 return {"kind": StringAttr("argument"), "index": index_attr(index)}
             return self._view(node, base, "argument", index)
         shape, strides = self._layout(node)
-        if self._overlaps(base):
+        native = node.meta["val"].dtype in NATIVE
+        if native and self._overlaps(base):
             return self._view(node, base, "result", self._index(base))
         if whole or (sharing[base] == 1 and nesting(shape, strides, self.b.ranges) is not None):
             (offset,) = self.extents([node.meta["val"].storage_offset()])
@@ -221,7 +223,10 @@ class OutputWriter:
 
     def _index(self, node: fx.Node) -> int:
         if node not in self.result_of and self._overlaps(node):
-            self.result_of[node] = self._append(self._storage(node))
+            if node.meta["val"].dtype not in NATIVE:  # no kernel can lay it out: it is dense
+                self.result_of[node] = self._append(self.environment[node])
+            else:
+                self.result_of[node] = self._append(self._storage(node))
         if node not in self.result_of:
             self.result_of[node] = self._append(self.environment[node])
             self.result_attrs[-1] = layout_attrs(*self._layout(node))

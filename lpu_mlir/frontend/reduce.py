@@ -287,6 +287,25 @@ def group_norm(
     return out.to(b.dtype).value, pair[0], pair[1]
 
 
+def _by_channel(
+    b: GraphBuilder,
+    x: SSAValue,
+    average: Term,
+    scale: Term,
+    weight: SSAValue | None,
+    bias: SSAValue | None,
+) -> SSAValue:
+    """[N, C, ...] times a factor plus a shift for each channel, which is how eager does it, too."""
+    dtype = opmath(dtype_of(x))
+    shape = [shape_of(x)[1], *[Expr.const(1)] * (rank(x) - 2)]
+    if weight is not None:
+        scale = scale * Term(b, b.convert(weight, dtype))
+    shift = average * scale
+    shift = shift.apply("neg") if bias is None else Term(b, b.convert(bias, dtype)) - shift
+    factors = [Term(b, b.reshape(t.value, shape)) for t in (scale, shift)]
+    return (Term(b, b.convert(x, dtype)) * factors[0] + factors[1]).to(b.dtype).value
+
+
 def _by_running_statistics(
     b: GraphBuilder,
     x: SSAValue,
@@ -296,16 +315,9 @@ def _by_running_statistics(
     running_var: SSAValue,
     eps: float,
 ) -> SSAValue:
-    """Normalised by a scale and a shift for each channel."""
     dtype = opmath(dtype_of(x))
-    shape = [shape_of(x)[1], *[Expr.const(1)] * (rank(x) - 2)]
     scale = (Term(b, b.convert(running_var, dtype)) + eps).apply("rsqrt")
-    if weight is not None:
-        scale = scale * Term(b, b.convert(weight, dtype))
-    shift = Term(b, b.convert(running_mean, dtype)) * scale
-    shift = shift.apply("neg") if bias is None else Term(b, b.convert(bias, dtype)) - shift
-    factors = [Term(b, b.reshape(t.value, shape)) for t in (scale, shift)]
-    return (Term(b, b.convert(x, dtype)) * factors[0] + factors[1]).to(b.dtype).value
+    return _by_channel(b, x, Term(b, b.convert(running_mean, dtype)), scale, weight, bias)
 
 
 def batch_norm_inference(
@@ -333,10 +345,11 @@ def _by_own_statistics(
     wide = Term(b, b.convert(x, dtype))
     average, squares = _moments(b, wide, dims)
     scale = (squares / n + eps).apply("rsqrt")
-    per_channel = [channels, *[Expr.const(1)] * (rank(x) - 2)]
-    out = _affine(b, (wide - average) * scale, weight, bias, per_channel).to(b.dtype).value
-    flat = [Term(b, b.reshape(t.value, [channels])) for t in (average, scale, squares)]
-    return out, (flat[0], flat[1], flat[2] / Term(b, b.number(n - 1, dtype)))
+    average, scale, squares = (
+        Term(b, b.reshape(t.value, [channels])) for t in (average, scale, squares)
+    )
+    out = _by_channel(b, x, average, scale, weight, bias)
+    return out, (average, scale, squares / Term(b, b.number(n - 1, dtype)))
 
 
 def _moved(

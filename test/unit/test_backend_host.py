@@ -90,6 +90,10 @@ def test_inputs_that_take_each_others_place():
     check(in_each_others_place, torch.arange(12.0).view(3, 4).t(), torch.ones(4, 3))
 
 
+def test_a_complex_result_whose_elements_share_memory():
+    check(torch.view_as_complex, torch.randn(1, 2).expand(10, 2))
+
+
 def test_complex_inputs_change_in_place():
     check(doubled_in_place, COMPLEX)
     check(replaced, COMPLEX, torch.arange(4.0))
