@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
-from lpu_mlir.dialects.lpu import RemFOp, i1, i16, i64, scalar_type, ui8
+from lpu_mlir.dialects.lpu import RemFOp, i1, i8, i16, i32, i64, scalar_type, ui8
 from lpu_mlir.nests.scalar import Node, Properties, Scalars
 
 _FAST: Properties = (("fastmath", FastMathFlagsAttr("none")),)
@@ -344,8 +344,9 @@ def convert(scalars: Scalars, value: Node, source: Attribute, target: Attribute)
     if isinstance(source, AnyFloat):
         if isinstance(target, AnyFloat):
             return _convert_float(scalars, value, source, target)
-        whole = scalars.op(arith.FPToSIOp, (value,), i64)
-        return convert(scalars, whole, i64, target)
+        through = i32 if target in (i8, i16, i32) else i64  # the least, for what it has not
+        whole = scalars.op(arith.FPToSIOp, (value,), through)
+        return convert(scalars, whole, through, target)
     if isinstance(target, AnyFloat):
         op = arith.UIToFPOp if source in (i1, ui8) else arith.SIToFPOp
         if isinstance(target, BFloat16Type | Float16Type):
