@@ -64,8 +64,8 @@ from lpu_mlir.frontend.nodes import (
 from lpu_mlir.frontend.outputs import (
     OUTPUTS,
     OutputWriter,
-    dense_order,
     layout_attrs,
+    memory_order,
     unusual_strides,
 )
 from lpu_mlir.frontend.rng import plain_random_operators
@@ -80,7 +80,6 @@ from lpu_mlir.frontend.values import (
     counts_in_storage,
     described,
     flattened,
-    is_random,
     tensors_in,
 )
 
@@ -93,8 +92,9 @@ STORAGE = "lpu.storage"
 FUNCTIONALIZED = "lpu.functionalized"
 """Attribute of a host call of an operator that changes arguments: of copies, which it gives."""
 ORDERS = "lpu.orders"
-"""Attribute of a host call that draws random numbers, which it does in the order of memory: for
-each operand its dims as eager has them there, from the outermost to the innermost."""
+"""Attribute of a host call whose operands eager has in another order than row by row, by which it
+may draw random numbers or find one of equal elements: for each operand its dims as eager has them
+in memory, from the outermost to the innermost, but for those whose elements share one place."""
 
 
 @dataclass(frozen=True)
@@ -486,8 +486,8 @@ class Importer:
             op.attributes[STORAGE] = UnitAttr()
         if functionalized:
             op.attributes[FUNCTIONALIZED] = UnitAttr()
-        if is_random(target):
-            op.attributes[ORDERS] = self._orders(node, operands)
+        if (orders := self._orders(node, operands)) is not None:
+            op.attributes[ORDERS] = orders
         if binds:
             op.attributes[BINDS] = ArrayAttr([StringAttr(str(symbol)) for symbol in binds])
         op.location = self.b.location
@@ -502,17 +502,18 @@ class Importer:
         ]
         return tuple(values) if isinstance(val, list | tuple) else values[0] if values else None
 
-    def _orders(self, node: fx.Node, operands: Sequence[SSAValue]) -> ArrayAttr:
-        orders: dict[SSAValue, Sequence[int] | None] = {}
+    def _orders(self, node: fx.Node, operands: Sequence[SSAValue]) -> ArrayAttr | None:
+        rows = [list(range(len(extents(operand.type)))) for operand in operands]
+        orders = dict(zip(operands, rows, strict=True))
         for source in node.all_input_nodes:
             val = source.meta.get("val")
             if isinstance(val, torch.Tensor):
                 shape, strides = (self.symbols.extents(v) for v in (val.shape, val.stride()))
-                order = dense_order(shape, strides, self.symbols.ranges)
-                orders[self.environment[source]] = order
-        rows = [range(len(extents(operand.type))) for operand in operands]
-        pairs = zip(operands, rows, strict=True)
-        return ArrayAttr([IntsAttr.of(orders.get(operand) or row) for operand, row in pairs])
+                order = memory_order(shape, strides, self.symbols.ranges)
+                if order is not None:
+                    orders[self.environment[source]] = order
+        found = [orders[operand] for operand in operands]
+        return None if found == rows else ArrayAttr(map(IntsAttr.of, found))
 
     def _is_whole(self, node: fx.Node, value: Any) -> bool:
         """Whether an operand comes with its storage, being an argument; any other must be dense."""

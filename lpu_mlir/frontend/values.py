@@ -32,11 +32,6 @@ def counts_by_strides(kwargs: Mapping[str, Any]) -> bool:
     return any(name.endswith("_storage_offset") for name in kwargs)
 
 
-def is_random(overload: Any) -> bool:
-    """Whether an operator draws numbers from a generator."""
-    return torch.Tag.nondeterministic_seeded in overload.tags
-
-
 def flattened(val: Any) -> Sequence[Any]:
     if isinstance(val, list | tuple):
         return val  # pyright: ignore[reportUnknownVariableType]

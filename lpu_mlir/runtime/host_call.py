@@ -38,7 +38,7 @@ class Operator:
     whole: bool
     """Whether it gets its operands as they lie in memory, gaps included."""
     orders: tuple[tuple[int, ...], ...]
-    """How the operands of a random operator lie in memory; nothing for other operators."""
+    """How eager has the operands in memory; nothing if that is row by row. See `arranged`."""
     source: str
     """The user's line, or the module or function where no line is known."""
     functionalized: bool = False
@@ -71,11 +71,11 @@ class Operator:
         # operations here. Where positions count in the storage, there must be nothing around.
         if counted and not self.whole:
             operands = [o.clone(memory_format=torch.contiguous_format) for o in operands]
-        elif not self.whole:
-            operands = [operand.contiguous() for operand in operands]
-        if self.orders:
+        elif self.orders and not self.whole:
             pairs = zip(operands, self.orders, strict=True)
             operands = [arranged(operand, order) for operand, order in pairs]
+        elif not self.whole:
+            operands = [operand.contiguous() for operand in operands]
         return operands
 
     def _results(
@@ -127,9 +127,16 @@ def find_overload(name: str) -> Callable[..., Any]:
 
 
 def arranged(operand: Tensor, order: Sequence[int]) -> Tensor:
-    """The tensor with its dims in memory in this order, the outermost first."""
-    inverse = sorted(range(len(order)), key=order.__getitem__)
-    return operand.permute(tuple(order)).contiguous().permute(inverse)
+    """The tensor with its dims in memory in this order, the outermost first.
+
+    Along dims that are missing there all elements are equal and share one place.
+    """
+    shared = [dim for dim in range(operand.dim()) if dim not in order]
+    one, places = operand, (*order, *shared)
+    for dim in shared:
+        one = one.narrow(dim, 0, min(1, one.shape[dim]))
+    inverse = sorted(range(len(places)), key=places.__getitem__)
+    return one.permute(places).contiguous().permute(inverse).expand(operand.shape)
 
 
 def _flat(value: Any) -> Sequence[Any]:

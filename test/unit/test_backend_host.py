@@ -94,6 +94,13 @@ def test_a_complex_result_whose_elements_share_memory():
     check(torch.view_as_complex, torch.randn(1, 2).expand(10, 2))
 
 
+def test_operands_lie_in_memory_as_in_eager():
+    """By which a long sort goes among equal elements."""
+    values = torch.tensor([1.0, 2.0]).repeat(5000)
+    check(lambda x: x.sort(stable=False), torch.ones(1).expand(9000))
+    check(lambda x: x.t().sort(dim=0, stable=False), values.view(2, 5000))
+
+
 def test_complex_inputs_change_in_place():
     check(doubled_in_place, COMPLEX)
     check(replaced, COMPLEX, torch.arange(4.0))
