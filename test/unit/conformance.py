@@ -18,7 +18,7 @@ import logging
 import multiprocessing
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fnmatch import fnmatch
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -66,6 +66,17 @@ def _child(end: Connection, entry: Entry, dtype: torch.dtype, settings: Settings
     end.send(record)
 
 
+def _tried(entry: Entry, dtype: torch.dtype, settings: Settings, seconds: float) -> Record:
+    """The record of a pair; "no sample" where eager itself dies."""
+    record = _apart(entry, dtype, settings, seconds)
+    if record.verdict == "died":
+        eager = _apart(entry, dtype, replace(settings, backend="eager"), seconds)
+        if eager.verdict == "died":
+            eager.verdict, eager.detail = "no sample", "eager dies"
+            return eager
+    return record
+
+
 def _apart(entry: Entry, dtype: torch.dtype, settings: Settings, seconds: float) -> Record:
     """Tries a pair in a process forked from this one, which has everything loaded."""
     context = multiprocessing.get_context("fork")
@@ -103,7 +114,7 @@ def sweep(options: argparse.Namespace) -> None:
         warm(torch.ones(3, 3, requires_grad=True)).backward()
     with options.results.open("a", buffering=1) as file:
         for entry, dtype in _todo(options):
-            record = _apart(entry, dtype, settings, options.timeout)
+            record = _tried(entry, dtype, settings, options.timeout)
             file.write(json.dumps(asdict(record)) + "\n")
 
 

@@ -51,6 +51,7 @@ class Settings:
     gradients: bool = False
     variants: bool = False
     interpreter: str = "native"
+    backend: str = "lpu_mlir"
 
 
 @dataclass
@@ -159,7 +160,7 @@ def _try_sample(
     tolerance = entry.tolerances.get(dtype, {})
     try:
         with report:
-            got = call.run(_compiler("lpu_mlir", settings), 0)
+            got = call.run(_compiler(settings.backend, settings), 0)
     except Exception as error:
         refused = isinstance(error, Unsupported) or "Unsupported: " in str(error)
         record.detail = f"{type(error).__name__}: {str(error)[:800]}"
