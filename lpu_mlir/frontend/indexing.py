@@ -34,15 +34,25 @@ RAISES_OTHERS = (
     "aten.scatter.src",
     "aten.scatter.value",
     "aten.scatter_add.default",
+    "aten.scatter.reduce",
+    "aten.scatter.value_reduce",
+    "aten.scatter_reduce.two",
 )
 """Operators of eager that raise RuntimeError instead of IndexError."""
 FILLS = ("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
 """Operators that count negative positions from the end, where index_copy does not."""
+OF_BOOL = {"add": "max", "mul": "min"}
+"""Of booleans the sum is whether any is true, the product whether all are."""
 
 
 def _error(b: GraphBuilder) -> str | None:
     """What eager raises for a position out of range, if that is not IndexError."""
     return "RuntimeError" if b.original in RAISES_OTHERS else None
+
+
+def kind_for(kind: str, dtype: torch.dtype) -> str:
+    """How `scatter` combines elements of that dtype."""
+    return OF_BOOL.get(kind, kind) if dtype == torch.bool else kind
 
 
 # --- one dim ------------------------------------------------------------------------------------
@@ -72,16 +82,16 @@ def index_add(
     alpha: float = 1,
 ) -> SSAValue:
     """Half precision is rounded once, as in eager, but for vectors and with a factor each time."""
-    if b.dtype == torch.bool:
-        raise NotNative("accumulating booleans")
     source = b.convert(source, b.dtype)
+    if alpha != 1 and b.dtype == torch.bool:
+        raise NotNative("booleans times a number")
     if alpha != 1:
         source = b.pointwise("mul", source, b.number(alpha, b.dtype))
     elif rank(x) > 1:
         dtype = opmath(b.dtype)
         x, source = b.convert(x, dtype), b.convert(source, dtype)
     error = "RuntimeError" if rank(x) > 1 else None  # eager has a form of its own for one dim
-    return b.convert(_at_positions(b, "add", x, dim, index, source, error), b.dtype)
+    return b.convert(at_positions(b, "add", x, dim, index, source, error), b.dtype)
 
 
 def index_copy(
@@ -89,10 +99,10 @@ def index_copy(
 ) -> SSAValue:
     if b.original in FILLS:
         index = b.from_end(index, shape_of(x)[dim] if rank(x) else 1)
-    return _at_positions(b, "replace", x, dim, index, b.convert(source, b.dtype))
+    return at_positions(b, "replace", x, dim, index, b.convert(source, b.dtype))
 
 
-def _at_positions(
+def at_positions(
     b: GraphBuilder,
     kind: str,
     x: SSAValue,
@@ -102,7 +112,8 @@ def _at_positions(
     error: str | None = None,
 ) -> SSAValue:
     """x with the slices of a source at positions of one dim; `error` is as in `GraphBuilder`."""
-    x, index = _at_least_1d(b, x), _at_least_1d(b, b.convert(index, torch.int64))
+    kind = kind_for(kind, dtype_of(x))
+    x, index = at_least_1d(b, x), at_least_1d(b, b.convert(index, torch.int64))
     dim %= rank(x)
     window = [*shape_of(x)[:dim], *shape_of(index), *shape_of(x)[dim + 1 :]]
     updates = b.reshape(source, window)
@@ -150,9 +161,7 @@ def index_put(
     kept = [e for dim, e in enumerate(shape_of(x)) if dim not in dims]
     window = [*kept[:at], *shape_of(positions[0]), *kept[at:]]
     updates = b.broadcast(b.convert(values, b.dtype), window)
-    kind = "add" if accumulate else "replace"
-    if accumulate and b.dtype == torch.bool:
-        raise NotNative("accumulating booleans")
+    kind = kind_for("add", b.dtype) if accumulate else "replace"
     return b.scatter(kind, x, updates, positions, dims, at)
 
 
@@ -176,7 +185,7 @@ def _masked_put(
 # --- gather and scatter along one dim -----------------------------------------------------------
 
 
-def _grid(b: GraphBuilder, index: SSAValue, dim: int) -> list[SSAValue]:
+def grid(b: GraphBuilder, index: SSAValue, dim: int) -> list[SSAValue]:
     """For every element of `index` its own position in each dim, except `dim`: its value."""
     shape = shape_of(index)
     return [
@@ -185,7 +194,7 @@ def _grid(b: GraphBuilder, index: SSAValue, dim: int) -> list[SSAValue]:
     ]
 
 
-def _at_least_1d(b: GraphBuilder, x: SSAValue) -> SSAValue:
+def at_least_1d(b: GraphBuilder, x: SSAValue) -> SSAValue:
     return x if rank(x) else b.reshape(x, [1])
 
 
@@ -194,12 +203,35 @@ def gather(
 ) -> SSAValue:
     if any(extent == 0 for extent in b.shape):
         return b.full(0, b.dtype, b.shape)  # then PyTorch takes an index of any rank
-    x, index = _at_least_1d(b, x), _at_least_1d(b, index)
+    x, index = at_least_1d(b, x), at_least_1d(b, index)
     if rank(index) != rank(x):  # eager allows it of an empty index
         return b.full(0, b.dtype, b.shape)
     axes = list(range(rank(x)))
-    found = b.gather(x, _grid(b, index, dim % rank(x)), axes, 0, error=_error(b))
+    found = b.gather(x, grid(b, index, dim % rank(x)), axes, 0, error=_error(b))
     return b.reshape(found, b.shape)
+
+
+def scattered(
+    b: GraphBuilder, kind: str, x: SSAValue, dim: int, index: SSAValue, source: Operand
+) -> SSAValue:
+    """x with elements of the source, or a number, where the index says; in half precision what is
+    combined is rounded once."""
+    if any(extent == 0 for extent in shape_of(index)):
+        return x  # then PyTorch takes an index of any rank
+    shape, dtype = shape_of(x), dtype_of(x)
+    x, index = at_least_1d(b, x), at_least_1d(b, index)
+    if rank(index) != rank(x):  # eager allows it of an empty index
+        return b.reshape(x, shape)
+    if isinstance(source, SSAValue):
+        updates = b.slice(at_least_1d(b, source), [0] * rank(index), shape_of(index))
+    else:
+        updates = b.broadcast(b.number(source, dtype), shape_of(index))
+    if kind in ("add", "mul"):
+        x, updates = b.convert(x, opmath(dtype)), b.convert(updates, opmath(dtype))
+    positions, axes = grid(b, index, dim % rank(x)), list(range(rank(x)))
+    kind = kind_for(kind, dtype)
+    written = b.scatter(kind, x, updates, positions, axes, 0, error=_error(b))
+    return b.reshape(b.convert(written, dtype), shape)
 
 
 def scatter(kind: str) -> Handler:
@@ -208,25 +240,7 @@ def scatter(kind: str) -> Handler:
     def handler(
         b: GraphBuilder, x: SSAValue, dim: int, index: SSAValue, source: Operand
     ) -> SSAValue:
-        if kind == "add" and b.dtype == torch.bool:
-            raise NotNative("accumulating booleans")
-        if any(extent == 0 for extent in shape_of(index)):
-            return x  # then PyTorch takes an index of any rank
-        x, index = _at_least_1d(b, x), _at_least_1d(b, index)
-        if rank(index) != rank(x):  # eager allows it of an empty index
-            return b.reshape(x, b.shape)
-        shape = shape_of(index)
-        if isinstance(source, SSAValue):
-            updates = b.slice(_at_least_1d(b, source), [0] * len(shape), shape)
-        else:
-            updates = b.broadcast(b.number(source, b.dtype), shape)
-        if kind == "add":
-            dtype = opmath(b.dtype)  # rounded once
-            x, updates = b.convert(x, dtype), b.convert(updates, dtype)
-        axes = list(range(rank(x)))
-        grid = _grid(b, index, dim % rank(x))
-        written = b.scatter(kind, x, updates, grid, axes, 0, error=_error(b))
-        return b.reshape(b.convert(written, b.dtype), b.shape)
+        return scattered(b, kind, x, dim, index, source)
 
     return handler
 

@@ -17,6 +17,7 @@ from lpu_mlir.frontend import (
     pointwise,
     pooling,
     reduce,
+    scattering,
     views,
 )
 from lpu_mlir.frontend.builder import Tensors
@@ -30,6 +31,7 @@ HANDLERS: Mapping[Any, Handler] = {
     **creation.HANDLERS,
     **matmul.HANDLERS,
     **indexing.HANDLERS,
+    **scattering.HANDLERS,
     **order.HANDLERS,
     **convolution.HANDLERS,
     **pooling.HANDLERS,
