@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import torch
 from xdsl.ir import SSAValue
 
-from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import Extent
 from lpu_mlir.dialects.lpu_graph import broadcast_extents
 from lpu_mlir.frontend.builder import (
@@ -25,6 +24,7 @@ from lpu_mlir.frontend.builder import (
 )
 from lpu_mlir.frontend.dtypes import opmath
 from lpu_mlir.frontend.errors import NotNative
+from lpu_mlir.frontend.masks import masked_put
 
 aten = torch.ops.aten
 Handler: TypeAlias = Callable[..., Tensors]
@@ -154,32 +154,15 @@ def index_put(
 ) -> SSAValue:
     masks = [i for i in indices if i is not None and dtype_of(i) in MASKS]
     if masks:
-        if len(masks) != sum(i is not None for i in indices) or len(masks) > 1 or accumulate:
-            raise NotNative("a mask combined with other indices, or accumulating")
-        return _masked_put(b, x, masks[0], list(indices).index(masks[0]), values)
+        if len(masks) != sum(i is not None for i in indices) or len(masks) > 1:
+            raise NotNative("a mask combined with other indices")
+        return masked_put(b, x, masks[0], list(indices).index(masks[0]), values, accumulate)
     positions, dims, at = _positions(b, x, indices)
     kept = [e for dim, e in enumerate(shape_of(x)) if dim not in dims]
     window = [*kept[:at], *shape_of(positions[0]), *kept[at:]]
     updates = b.broadcast(b.convert(values, b.dtype), window)
     kind = kind_for("add", b.dtype) if accumulate else "replace"
     return b.scatter(kind, x, updates, positions, dims, at)
-
-
-def _masked_put(
-    b: GraphBuilder, x: SSAValue, mask: SSAValue, first: int, values: SSAValue
-) -> SSAValue:
-    """x[:, mask] = a value that is the same for every selected element."""
-    covered = rank(mask)
-    trailing = rank(x) - first - covered
-    if any(e != 1 for e in shape_of(values)[: max(rank(values) - trailing, 0)]):
-        raise NotNative("how the values are spread over a mask depends on data")
-    if first and rank(values) > trailing:
-        value_shape = [*[Expr.const(1)] * covered, *shape_of(values)[rank(values) - trailing :]]
-    else:
-        value_shape = list(shape_of(values)[max(rank(values) - trailing, 0) :])
-    mask_shape = [*shape_of(mask), *[Expr.const(1)] * trailing]
-    condition = b.reshape(b.convert(mask, torch.bool), mask_shape)
-    return b.select(condition, b.reshape(b.convert(values, b.dtype), value_shape), x)
 
 
 # --- gather and scatter along one dim -----------------------------------------------------------
