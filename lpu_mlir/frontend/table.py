@@ -19,6 +19,7 @@ from lpu_mlir.frontend import (
     pooling,
     reduce,
     scattering,
+    searching,
     views,
 )
 from lpu_mlir.frontend.builder import Tensors
@@ -35,6 +36,7 @@ HANDLERS: Mapping[Any, Handler] = {
     **scattering.HANDLERS,
     **masks.HANDLERS,
     **order.HANDLERS,
+    **searching.HANDLERS,
     **convolution.HANDLERS,
     **pooling.HANDLERS,
 }

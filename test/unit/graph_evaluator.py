@@ -149,9 +149,16 @@ def arg_reduce(e: Evaluator, op: g.ArgReduceOp, x: Tensor) -> Tensor:
     return getattr(torch, f"arg{op.kind.data}")(x, op.dim.value.data)
 
 
+SCAN = {
+    "add": torch.cumsum,
+    "mul": torch.cumprod,
+    "max": lambda x, dim: x.cummax(dim).values,
+    "min": lambda x, dim: x.cummin(dim).values,
+}
+
+
 def scan(e: Evaluator, op: g.ScanOp, x: Tensor) -> Tensor:
-    function = {"add": torch.cumsum, "mul": torch.cumprod}[op.kind.data]
-    return function(x, op.dim.value.data).to(x.dtype)
+    return SCAN[op.kind.data](x, op.dim.value.data).to(x.dtype)
 
 
 def matmul(e: Evaluator, op: g.MatmulOp, x: Tensor, y: Tensor) -> Tensor:
