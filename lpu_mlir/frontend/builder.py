@@ -369,6 +369,11 @@ class GraphBuilder:
         shifted = self.pointwise("add", index, size)
         return self.select(self.pointwise("lt", index, zero), shifted, index)
 
+    def zero_if(self, holds: SSAValue, error: str) -> SSAValue:
+        """A 0-d i64 of 0 if a 0-d condition holds; the error, by name, if it does not."""
+        wrong = self.convert(self.pointwise("not", holds), torch.int64)
+        return self.gather(self.full(0, torch.int64, [1]), [wrong], [0], 0, error=error)
+
     # --- extents ----------------------------------------------------------------------------
     def simplify(self, value: Expr) -> Expr:
         """The expression with the minima and maxima resolved that the symbols' ranges decide."""

@@ -39,8 +39,6 @@ RAISES_OTHERS = (
     "aten.scatter_reduce.two",
 )
 """Operators of eager that raise RuntimeError instead of IndexError."""
-FILLS = ("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
-"""Operators that count negative positions from the end, where index_copy does not."""
 OF_BOOL = {"add": "max", "mul": "min"}
 """Of booleans the sum is whether any is true, the product whether all are."""
 
@@ -97,8 +95,6 @@ def index_add(
 def index_copy(
     b: GraphBuilder, x: SSAValue, dim: int, index: SSAValue, source: SSAValue
 ) -> SSAValue:
-    if b.original in FILLS:
-        index = b.from_end(index, shape_of(x)[dim] if rank(x) else 1)
     return at_positions(b, "replace", x, dim, index, b.convert(source, b.dtype))
 
 
@@ -262,6 +258,19 @@ def select_scatter(
     return b.scatter("replace", x, b.convert(source, b.dtype), [at], [dim], dim)
 
 
+def diagonal_scatter(
+    b: GraphBuilder, x: SSAValue, source: SSAValue, offset: int = 0, first: int = 0, second: int = 1
+) -> SSAValue:
+    """x with its diagonal along two dims, which is the last dim of the source, written."""
+    dims = [first % rank(x), second % rank(x)]
+    along = b.iota(0, shape_of(source)[-1:])
+    places = [
+        b.pointwise("add", along, b.full(start, torch.int64)) if start else along
+        for start in (max(-offset, 0), max(offset, 0))
+    ]
+    return b.scatter("replace", x, b.convert(source, b.dtype), places, dims, rank(x) - 2)
+
+
 HANDLERS: Mapping[Any, Handler] = {
     aten.embedding.default: embedding,
     aten.index_select.default: index_select,
@@ -277,4 +286,5 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.scatter_add.default: scatter("add"),
     aten.slice_scatter.default: slice_scatter,
     aten.select_scatter.default: select_scatter,
+    aten.diagonal_scatter.default: diagonal_scatter,
 }

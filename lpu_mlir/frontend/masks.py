@@ -107,9 +107,8 @@ def _require_as_many(b: GraphBuilder, mask: SSAValue, count: Term) -> Term:
     """0; a RuntimeError if the mask selects another number of elements, unless `count` is 1."""
     dims = range(rank(mask))
     selected = Term(b, b.reduce("add", b.convert(mask, torch.int64), dims))
-    wrong = selected.apply("ne", count).apply("and", count.apply("ne", 1)).to(torch.int64)
-    zero = b.full(0, torch.int64, [1])
-    return Term(b, b.gather(zero, [wrong.value], [0], 0, error="RuntimeError"))
+    right = selected.apply("eq", count).apply("or", count.apply("eq", 1))
+    return Term(b, b.zero_if(right.value, "RuntimeError"))
 
 
 HANDLERS: Mapping[Any, Handler] = {

@@ -1,5 +1,7 @@
 """Indexing and matrix products of ATen against eager."""
 
+from functools import partial
+
 import pytest
 import torch
 from frontend_checks import check, host_calls, imported, sample
@@ -101,6 +103,30 @@ def test_writing_parts(bounds: tuple[int | None, int | None, int], mode: str):
     for index in (2, -1):
         part = X[:, :, index].neg()
         check(lambda x, p: aten.select_scatter.default(x, p, 2, index), X, part, mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_writing_a_diagonal(mode: str):
+    x = torch.randn(4, 6, 5)
+    for dims in ((0, 1), (1, 0), (-1, 0), (1, 2)):
+        for offset in (0, 1, -2):
+            source = torch.randn(x.diagonal(offset, *dims).shape)
+            write = partial(
+                aten.diagonal_scatter.default, offset=offset, dim1=dims[0], dim2=dims[1]
+            )
+            check(write, x, source, mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_repeated_positions(mode: str, dtype: torch.dtype):
+    repeats = torch.tensor([2, 0, 0, 3, 1, 0], dtype=dtype)
+    check(lambda r: aten.repeat_interleave(r, output_size=6), repeats, mode=mode)
+    check(lambda r: aten.repeat_interleave(r, output_size=0), repeats[:0])
+    graph = imported(lambda r: aten.repeat_interleave(r, output_size=6), [repeats], mode)
+    for wrong in ([2, 0, 0, 3, 1, 1], [2, 0, 0, 3, 0, 0], [2, -1, 1, 3, 1, 0], [9, 0, 0, 0, 0, 0]):
+        with pytest.raises(RuntimeError):
+            run(graph, [torch.tensor(wrong, dtype=dtype)])
 
 
 @pytest.mark.parametrize(
