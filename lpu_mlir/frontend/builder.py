@@ -116,7 +116,7 @@ class GraphBuilder:
     """Appends operations to a block, for one FX node after the other.
 
     `location`, `shape` and `dtype` describe the node that is being translated: where it comes from
-    and its first tensor; `result_dtypes` has all its tensors, and `original` is the name of the
+    and its first tensor; `result_shapes` and `result_dtypes` have all its tensors, and `original` is the name of the
     operator that it is part of.  All methods return the new value, or
     the operand where nothing is to do.
     """
@@ -128,6 +128,7 @@ class GraphBuilder:
         self.original = ""
         self.shape: tuple[Expr, ...] = ()
         self.dtype: torch.dtype = torch.float32
+        self.result_shapes: tuple[tuple[Expr, ...], ...] = ()
         self.result_dtypes: tuple[torch.dtype, ...] = ()
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from lpu_mlir.frontend import (
+    bags,
     convolution,
     creation,
     indexing,
@@ -35,6 +36,7 @@ HANDLERS: Mapping[Any, Handler] = {
     **indexing.HANDLERS,
     **scattering.HANDLERS,
     **masks.HANDLERS,
+    **bags.HANDLERS,
     **order.HANDLERS,
     **searching.HANDLERS,
     **convolution.HANDLERS,
