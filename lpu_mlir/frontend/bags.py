@@ -25,15 +25,20 @@ SUM, MEAN, MAX = range(3)
 EMPTY = (Expr.const(0),)
 
 
-def _bag_of(b: GraphBuilder, offsets: SSAValue, count: Expr, bags: Expr) -> Term:
-    """i64 [count]: the bag of each index, of those that begin at the first offsets.  Eager's kernels
-    disagree about offsets that descend: a RuntimeError here, as for those that are out of range."""
+def _bag_of(
+    b: GraphBuilder, offsets: SSAValue, count: Expr, bags: Expr, *, whole: bool = False
+) -> Term:
+    """i64 [count]: the bag of each index, of those that begin at the first offsets.
+
+    Offsets that are out of range are a RuntimeError.  So are those that descend, and if `whole` a
+    last one that is not the end: about these eager's kernels disagree.
+    """
     starts = Term(b, b.convert(offsets, torch.int64))
     size = shape_of(offsets)[0]
     before, after = (Term(b, b.slice(starts.value, [at], [size - 1])) for at in (0, 1))
     ordered = Term(b, b.reduce("and", after.apply("ge", before).value, [0]))
     first, last = (Term(b, b.slice_dim(starts.value, 0, at, 1)) for at in (0, size - 1))
-    fits = first.apply("eq", 0).apply("and", last.apply("le", count))
+    fits = first.apply("eq", 0).apply("and", last.apply("eq" if whole else "le", count))
     right = ordered.apply("and", Term(b, b.reshape(fits.value, [])))
     checked = starts + Term(b, b.zero_if(right.value, "RuntimeError"))
     begins = b.slice(checked.value, [0], [bags])
@@ -90,7 +95,7 @@ class Bags:
         return b.scatter(kind, start, values.value, [self.places.value], [0], 0)
 
     def greatest(self, sizes: Term) -> tuple[SSAValue, SSAValue]:
-        """(values, indices) of the first of equal ones; NaN counts if it is the first in its bag."""
+        """(values, indices) of the first of equal ones; NaN counts where its bag begins."""
         b, count = self.b, shape_of(self.rows)[0]
         rows = Term(b, self.rows)
         low = b.full(-math.inf, dtype_of(self.rows))
@@ -134,11 +139,10 @@ def embedding_bag(
     if mode == MAX and not nonnegative(count - 1, b.ranges):
         raise NotNative("there may be no index")
     quick = b.result_shapes[1] == EMPTY and count != 0
-    half = b.dtype == torch.bfloat16 and mode == SUM
-    if include_last_offset and half and padding_idx < 0:
-        raise NotNative("where the last bag ends depends on strides")
+    unclear = mode == MEAN or (mode == SUM and b.dtype == torch.bfloat16)
+    whole = include_last_offset and unclear and padding_idx < 0
     numbers = Term(b, b.convert(indices, torch.int64))
-    bag_of = _bag_of(b, offsets, count, bags)
+    bag_of = _bag_of(b, offsets, count, bags, whole=whole)
     places = _unless_padding(b, bag_of, numbers, padding_idx, bags)
     if include_last_offset and quick:
         end = b.slice(b.convert(offsets, torch.int64), [bags], [1])
@@ -194,9 +198,8 @@ def dense_backward(
     sizes = Term(b, b.convert(bag_size, torch.int64))
     if mode == MAX:
         some = b.reshape(sizes.apply("gt", 0).value, [shape_of(grad)[0], 1])
-        places = b.select(
-            some, b.convert(maximum_indices, torch.int64), b.number(rows, torch.int64)
-        )
+        chosen = b.convert(maximum_indices, torch.int64)
+        places = b.select(some, chosen, b.number(rows, torch.int64))
         total = b.full(0, wide, [rows + 1, b.shape[1]])
         columns = b.iota(1, shape_of(places))
         total = b.scatter("add", total, b.convert(grad, wide), [places, columns], [0, 1], 0)

@@ -116,9 +116,9 @@ class GraphBuilder:
     """Appends operations to a block, for one FX node after the other.
 
     `location`, `shape` and `dtype` describe the node that is being translated: where it comes from
-    and its first tensor; `result_shapes` and `result_dtypes` have all its tensors, and `original` is the name of the
-    operator that it is part of.  All methods return the new value, or
-    the operand where nothing is to do.
+    and its first tensor; `result_shapes` and `result_dtypes` have all its tensors, and `original`
+    is the name of the operator that it is part of.  All methods return the new value, or the
+    operand where nothing is to do.
     """
 
     def __init__(self, block: Block, ranges: Mapping[str, Range]):
