@@ -116,9 +116,9 @@ class GraphBuilder:
     """Appends operations to a block, for one FX node after the other.
 
     `location`, `shape` and `dtype` describe the node that is being translated: where it comes from
-    and its first tensor; `result_dtypes` has all its tensors, and `original` is the name of the
-    operator that it is part of.  All methods return the new value, or
-    the operand where nothing is to do.
+    and its first tensor; `result_shapes` and `result_dtypes` have all its tensors, and `original`
+    is the name of the operator that it is part of.  All methods return the new value, or the
+    operand where nothing is to do.
     """
 
     def __init__(self, block: Block, ranges: Mapping[str, Range]):
@@ -128,6 +128,7 @@ class GraphBuilder:
         self.original = ""
         self.shape: tuple[Expr, ...] = ()
         self.dtype: torch.dtype = torch.float32
+        self.result_shapes: tuple[tuple[Expr, ...], ...] = ()
         self.result_dtypes: tuple[torch.dtype, ...] = ()
 
     @property
@@ -368,6 +369,11 @@ class GraphBuilder:
         zero, size = self.full(0, torch.int64), self.number(Expr.of(extent), torch.int64)
         shifted = self.pointwise("add", index, size)
         return self.select(self.pointwise("lt", index, zero), shifted, index)
+
+    def zero_if(self, holds: SSAValue, error: str) -> SSAValue:
+        """A 0-d i64 of 0 if a 0-d condition holds; the error, by name, if it does not."""
+        wrong = self.convert(self.pointwise("not", holds), torch.int64)
+        return self.gather(self.full(0, torch.int64, [1]), [wrong], [0], 0, error=error)
 
     # --- extents ----------------------------------------------------------------------------
     def simplify(self, value: Expr) -> Expr:

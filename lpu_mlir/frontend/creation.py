@@ -9,7 +9,8 @@ import torch
 from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr
-from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors
+from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors, Term, shape_of
+from lpu_mlir.frontend.errors import NotNative
 
 aten = torch.ops.aten
 Handler: TypeAlias = Callable[..., Tensors]
@@ -68,6 +69,22 @@ def eye(b: GraphBuilder, *_: Any, **__: Any) -> SSAValue:
     return b.convert(b.pointwise("eq", rows, columns), b.dtype)
 
 
+def repeated(b: GraphBuilder, repeats: SSAValue, *, output_size: Any = None) -> SSAValue:
+    """Each position as many times as `repeats` says: how many repetitions end up to each place."""
+    if output_size is None:
+        raise NotNative("how many there are depends on data")
+    count = Term(b, b.number(b.shape[0], torch.int64))
+    times = Term(b, b.convert(repeats, torch.int64))
+    total = Term(b, b.reduce("add", times.value, [0]))
+    some = Term(b, b.reduce("and", times.apply("ge", 0).value, [0]))
+    right = total.apply("eq", count).apply("and", some)
+    ends = Term(b, b.scan("add", times.value, 0)) + Term(b, b.zero_if(right.value, "RuntimeError"))
+    ones = b.full(1, torch.int64, shape_of(repeats))
+    none = b.full(0, torch.int64, [b.shape[0] + 1])
+    ended = b.scan("add", b.scatter("add", none, ones, [ends.value], [0], 0), 0)
+    return b.convert(b.slice(ended, [0], b.shape), b.dtype)
+
+
 HANDLERS: Mapping[Any, Handler] = {
     aten.full.default: full,
     aten.full_like.default: full_like,
@@ -89,4 +106,5 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.arange.start_step: arange,
     aten.eye.default: eye,
     aten.eye.m: eye,
+    aten.repeat_interleave.Tensor: repeated,
 }

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, cast
 
 import torch
+from torch import _decomp
 from torch._decomp import core_aten_decompositions
 
 from lpu_mlir.frontend import fused
@@ -32,6 +33,43 @@ def ldexp_(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
     return x.mul_(_power_of_two(x, exponent))
 
 
+def index_fill(x: torch.Tensor, dim: int, index: torch.Tensor, value: Any) -> Any:
+    """Negative positions count from the end, which they do not for `index_copy`, PyTorch's way."""
+    if index.dtype != torch.int64 or index.ndim > 1:
+        return NotImplemented  # eager refuses it
+    if not x.ndim:
+        return index_fill(x.unsqueeze(0), 0, index, value).squeeze(0)
+    if not isinstance(value, torch.Tensor):
+        value = torch.full((), value, dtype=x.dtype, device=x.device)
+    return aten.index_put(x, [*[None] * (dim % x.ndim), index], value.to(x.dtype))
+
+
+def copied(view: Any) -> Callable[..., Any]:
+    """A view as new tensors."""
+
+    def rule(*args: Any, **kwargs: Any) -> Any:
+        result = view(*args, **kwargs)
+        if isinstance(result, torch.Tensor):
+            return result.clone(memory_format=torch.contiguous_format)
+        return [part.clone(memory_format=torch.contiguous_format) for part in result]
+
+    return rule
+
+
+COPIES: Mapping[Any, Any] = {
+    aten._reshape_copy.default: aten.reshape.default,
+    aten.as_strided_copy.default: aten.as_strided.default,
+    aten.detach_copy.default: aten.detach.default,
+    aten.narrow_copy.default: aten.narrow.default,
+    aten.permute_copy.default: aten.permute.default,
+    aten.select_copy.int: aten.select.int,
+    aten.slice_copy.Tensor: aten.slice.Tensor,
+    aten.split_copy.Tensor: aten.split.Tensor,
+    aten.unbind_copy.int: aten.unbind.int,
+    aten.view_copy.default: aten.view.default,
+}
+"""Operators that copy what others give a view of."""
+
 OWN: Mapping[Any, Callable[..., Any]] = {
     aten._scaled_dot_product_flash_attention_for_cpu.default: fused.attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: fused.attention_backward,
@@ -40,8 +78,17 @@ OWN: Mapping[Any, Callable[..., Any]] = {
     aten.mkldnn_rnn_layer.default: fused.recurrent_layer,
     aten.ldexp.Tensor: ldexp,
     aten.ldexp_.default: ldexp_,
+    aten.index_fill.int_Scalar: index_fill,
+    aten.index_fill.int_Tensor: index_fill,
+    **{copy: copied(view) for copy, view in COPIES.items()},
 }
 """Decompositions beside, or instead of, PyTorch's."""
+
+BEYOND_CORE: Sequence[Any] = (
+    aten.tril_indices.default,
+    aten.triu_indices.default,
+)
+"""Operators of PyTorch's table that are not in that of core ATen."""
 
 KEPT: Sequence[Any] = (
     # One rounding instead of two in half precision.
@@ -70,6 +117,7 @@ KEPT: Sequence[Any] = (
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
     """The table for AOTAutograd: PyTorch's decompositions to core ATen, changed as said above."""
     core = cast("dict[Any, Callable[..., Any]]", dict(core_aten_decompositions()))
+    core |= cast("Any", _decomp).get_decompositions(BEYOND_CORE)
     return {op: rule for op, rule in core.items() if op not in KEPT} | dict(OWN)
 
 

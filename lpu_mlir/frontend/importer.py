@@ -381,7 +381,8 @@ class Importer:
                 raise NotNative(ON_HOST.get(node.target, "no native form of this operator"))
             if self.foreign and not all_native(args, kwargs, results):
                 raise NotNative("a dtype that the LPU does not compute with")
-            self.b.shape = extents(results[0]) if results else ()
+            self.b.result_shapes = tuple(map(extents, results))
+            self.b.shape = self.b.result_shapes[0] if results else ()
             self.b.result_dtypes = tuple(v.dtype for v in tensors_in(val))
             self.b.dtype = self.b.result_dtypes[0]
             value = handler(self.b, *args, **kwargs)

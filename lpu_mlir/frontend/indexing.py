@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import torch
 from xdsl.ir import SSAValue
 
-from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.lpu import Extent
 from lpu_mlir.dialects.lpu_graph import broadcast_extents
 from lpu_mlir.frontend.builder import (
@@ -25,6 +24,7 @@ from lpu_mlir.frontend.builder import (
 )
 from lpu_mlir.frontend.dtypes import opmath
 from lpu_mlir.frontend.errors import NotNative
+from lpu_mlir.frontend.masks import masked_put
 
 aten = torch.ops.aten
 Handler: TypeAlias = Callable[..., Tensors]
@@ -34,15 +34,23 @@ RAISES_OTHERS = (
     "aten.scatter.src",
     "aten.scatter.value",
     "aten.scatter_add.default",
+    "aten.scatter.reduce",
+    "aten.scatter.value_reduce",
+    "aten.scatter_reduce.two",
 )
 """Operators of eager that raise RuntimeError instead of IndexError."""
-FILLS = ("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
-"""Operators that count negative positions from the end, where index_copy does not."""
+OF_BOOL = {"add": "max", "mul": "min"}
+"""Of booleans the sum is whether any is true, the product whether all are."""
 
 
 def _error(b: GraphBuilder) -> str | None:
     """What eager raises for a position out of range, if that is not IndexError."""
     return "RuntimeError" if b.original in RAISES_OTHERS else None
+
+
+def kind_for(kind: str, dtype: torch.dtype) -> str:
+    """How `scatter` combines elements of that dtype."""
+    return OF_BOOL.get(kind, kind) if dtype == torch.bool else kind
 
 
 # --- one dim ------------------------------------------------------------------------------------
@@ -72,27 +80,25 @@ def index_add(
     alpha: float = 1,
 ) -> SSAValue:
     """Half precision is rounded once, as in eager, but for vectors and with a factor each time."""
-    if b.dtype == torch.bool:
-        raise NotNative("accumulating booleans")
     source = b.convert(source, b.dtype)
+    if alpha != 1 and b.dtype == torch.bool:
+        raise NotNative("booleans times a number")
     if alpha != 1:
         source = b.pointwise("mul", source, b.number(alpha, b.dtype))
     elif rank(x) > 1:
         dtype = opmath(b.dtype)
         x, source = b.convert(x, dtype), b.convert(source, dtype)
     error = "RuntimeError" if rank(x) > 1 else None  # eager has a form of its own for one dim
-    return b.convert(_at_positions(b, "add", x, dim, index, source, error), b.dtype)
+    return b.convert(at_positions(b, "add", x, dim, index, source, error), b.dtype)
 
 
 def index_copy(
     b: GraphBuilder, x: SSAValue, dim: int, index: SSAValue, source: SSAValue
 ) -> SSAValue:
-    if b.original in FILLS:
-        index = b.from_end(index, shape_of(x)[dim] if rank(x) else 1)
-    return _at_positions(b, "replace", x, dim, index, b.convert(source, b.dtype))
+    return at_positions(b, "replace", x, dim, index, b.convert(source, b.dtype))
 
 
-def _at_positions(
+def at_positions(
     b: GraphBuilder,
     kind: str,
     x: SSAValue,
@@ -102,7 +108,8 @@ def _at_positions(
     error: str | None = None,
 ) -> SSAValue:
     """x with the slices of a source at positions of one dim; `error` is as in `GraphBuilder`."""
-    x, index = _at_least_1d(b, x), _at_least_1d(b, b.convert(index, torch.int64))
+    kind = kind_for(kind, dtype_of(x))
+    x, index = at_least_1d(b, x), at_least_1d(b, b.convert(index, torch.int64))
     dim %= rank(x)
     window = [*shape_of(x)[:dim], *shape_of(index), *shape_of(x)[dim + 1 :]]
     updates = b.reshape(source, window)
@@ -143,40 +150,21 @@ def index_put(
 ) -> SSAValue:
     masks = [i for i in indices if i is not None and dtype_of(i) in MASKS]
     if masks:
-        if len(masks) != sum(i is not None for i in indices) or len(masks) > 1 or accumulate:
-            raise NotNative("a mask combined with other indices, or accumulating")
-        return _masked_put(b, x, masks[0], list(indices).index(masks[0]), values)
+        if len(masks) != sum(i is not None for i in indices) or len(masks) > 1:
+            raise NotNative("a mask combined with other indices")
+        return masked_put(b, x, masks[0], list(indices).index(masks[0]), values, accumulate)
     positions, dims, at = _positions(b, x, indices)
     kept = [e for dim, e in enumerate(shape_of(x)) if dim not in dims]
     window = [*kept[:at], *shape_of(positions[0]), *kept[at:]]
     updates = b.broadcast(b.convert(values, b.dtype), window)
-    kind = "add" if accumulate else "replace"
-    if accumulate and b.dtype == torch.bool:
-        raise NotNative("accumulating booleans")
+    kind = kind_for("add", b.dtype) if accumulate else "replace"
     return b.scatter(kind, x, updates, positions, dims, at)
-
-
-def _masked_put(
-    b: GraphBuilder, x: SSAValue, mask: SSAValue, first: int, values: SSAValue
-) -> SSAValue:
-    """x[:, mask] = a value that is the same for every selected element."""
-    covered = rank(mask)
-    trailing = rank(x) - first - covered
-    if any(e != 1 for e in shape_of(values)[: max(rank(values) - trailing, 0)]):
-        raise NotNative("how the values are spread over a mask depends on data")
-    if first and rank(values) > trailing:
-        value_shape = [*[Expr.const(1)] * covered, *shape_of(values)[rank(values) - trailing :]]
-    else:
-        value_shape = list(shape_of(values)[max(rank(values) - trailing, 0) :])
-    mask_shape = [*shape_of(mask), *[Expr.const(1)] * trailing]
-    condition = b.reshape(b.convert(mask, torch.bool), mask_shape)
-    return b.select(condition, b.reshape(b.convert(values, b.dtype), value_shape), x)
 
 
 # --- gather and scatter along one dim -----------------------------------------------------------
 
 
-def _grid(b: GraphBuilder, index: SSAValue, dim: int) -> list[SSAValue]:
+def grid(b: GraphBuilder, index: SSAValue, dim: int) -> list[SSAValue]:
     """For every element of `index` its own position in each dim, except `dim`: its value."""
     shape = shape_of(index)
     return [
@@ -185,7 +173,7 @@ def _grid(b: GraphBuilder, index: SSAValue, dim: int) -> list[SSAValue]:
     ]
 
 
-def _at_least_1d(b: GraphBuilder, x: SSAValue) -> SSAValue:
+def at_least_1d(b: GraphBuilder, x: SSAValue) -> SSAValue:
     return x if rank(x) else b.reshape(x, [1])
 
 
@@ -194,12 +182,35 @@ def gather(
 ) -> SSAValue:
     if any(extent == 0 for extent in b.shape):
         return b.full(0, b.dtype, b.shape)  # then PyTorch takes an index of any rank
-    x, index = _at_least_1d(b, x), _at_least_1d(b, index)
+    x, index = at_least_1d(b, x), at_least_1d(b, index)
     if rank(index) != rank(x):  # eager allows it of an empty index
         return b.full(0, b.dtype, b.shape)
     axes = list(range(rank(x)))
-    found = b.gather(x, _grid(b, index, dim % rank(x)), axes, 0, error=_error(b))
+    found = b.gather(x, grid(b, index, dim % rank(x)), axes, 0, error=_error(b))
     return b.reshape(found, b.shape)
+
+
+def scattered(
+    b: GraphBuilder, kind: str, x: SSAValue, dim: int, index: SSAValue, source: Operand
+) -> SSAValue:
+    """x with elements of the source, or a number, where the index says; in half precision what is
+    combined is rounded once."""
+    if any(extent == 0 for extent in shape_of(index)):
+        return x  # then PyTorch takes an index of any rank
+    shape, dtype = shape_of(x), dtype_of(x)
+    x, index = at_least_1d(b, x), at_least_1d(b, index)
+    if rank(index) != rank(x):  # eager allows it of an empty index
+        return b.reshape(x, shape)
+    if isinstance(source, SSAValue):
+        updates = b.slice(at_least_1d(b, source), [0] * rank(index), shape_of(index))
+    else:
+        updates = b.broadcast(b.number(source, dtype), shape_of(index))
+    if kind in ("add", "mul"):
+        x, updates = b.convert(x, opmath(dtype)), b.convert(updates, opmath(dtype))
+    positions, axes = grid(b, index, dim % rank(x)), list(range(rank(x)))
+    kind = kind_for(kind, dtype)
+    written = b.scatter(kind, x, updates, positions, axes, 0, error=_error(b))
+    return b.reshape(b.convert(written, dtype), shape)
 
 
 def scatter(kind: str) -> Handler:
@@ -208,25 +219,7 @@ def scatter(kind: str) -> Handler:
     def handler(
         b: GraphBuilder, x: SSAValue, dim: int, index: SSAValue, source: Operand
     ) -> SSAValue:
-        if kind == "add" and b.dtype == torch.bool:
-            raise NotNative("accumulating booleans")
-        if any(extent == 0 for extent in shape_of(index)):
-            return x  # then PyTorch takes an index of any rank
-        x, index = _at_least_1d(b, x), _at_least_1d(b, index)
-        if rank(index) != rank(x):  # eager allows it of an empty index
-            return b.reshape(x, b.shape)
-        shape = shape_of(index)
-        if isinstance(source, SSAValue):
-            updates = b.slice(_at_least_1d(b, source), [0] * len(shape), shape)
-        else:
-            updates = b.broadcast(b.number(source, b.dtype), shape)
-        if kind == "add":
-            dtype = opmath(b.dtype)  # rounded once
-            x, updates = b.convert(x, dtype), b.convert(updates, dtype)
-        axes = list(range(rank(x)))
-        grid = _grid(b, index, dim % rank(x))
-        written = b.scatter(kind, x, updates, grid, axes, 0, error=_error(b))
-        return b.reshape(b.convert(written, b.dtype), b.shape)
+        return scattered(b, kind, x, dim, index, source)
 
     return handler
 
@@ -265,6 +258,19 @@ def select_scatter(
     return b.scatter("replace", x, b.convert(source, b.dtype), [at], [dim], dim)
 
 
+def diagonal_scatter(
+    b: GraphBuilder, x: SSAValue, source: SSAValue, offset: int = 0, first: int = 0, second: int = 1
+) -> SSAValue:
+    """x with its diagonal along two dims, which is the last dim of the source, written."""
+    dims = [first % rank(x), second % rank(x)]
+    along = b.iota(0, shape_of(source)[-1:])
+    places = [
+        b.pointwise("add", along, b.full(start, torch.int64)) if start else along
+        for start in (max(-offset, 0), max(offset, 0))
+    ]
+    return b.scatter("replace", x, b.convert(source, b.dtype), places, dims, rank(x) - 2)
+
+
 HANDLERS: Mapping[Any, Handler] = {
     aten.embedding.default: embedding,
     aten.index_select.default: index_select,
@@ -280,4 +286,5 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.scatter_add.default: scatter("add"),
     aten.slice_scatter.default: slice_scatter,
     aten.select_scatter.default: select_scatter,
+    aten.diagonal_scatter.default: diagonal_scatter,
 }

@@ -30,12 +30,12 @@ def sort(b: GraphBuilder, x: SSAValue, dim: int = -1, descending: bool = False) 
     if not shape:
         return x, b.full(0, torch.int64)
     axis = dim % len(shape)
-    length = _known(shape[axis])
+    length = known(shape[axis])
     if length * length > MOST_PAIRS:
         raise NotNative(f"a sort of {length} elements")
     ordered = Term(b, b.convert(x, torch.uint8) if dtype_of(x) == torch.bool else x)
-    mine, other = (_beside(b, ordered, axis, place) for place in (1, 0))
-    here, there = (_beside(b, Term(b, b.iota(axis, shape)), axis, place) for place in (1, 0))
+    mine, other = (beside(b, ordered, axis, place) for place in (1, 0))
+    here, there = (beside(b, Term(b, b.iota(axis, shape)), axis, place) for place in (1, 0))
     before = other.apply("gt" if descending else "lt", mine)
     equal = other.apply("eq", mine)
     if dtype_of(x).is_floating_point:
@@ -53,14 +53,14 @@ def sort(b: GraphBuilder, x: SSAValue, dim: int = -1, descending: bool = False) 
     return values, positions
 
 
-def _known(extent: Expr) -> int:
+def known(extent: Expr) -> int:
     length = extent.constant()
     if length is None:
-        raise NotNative("a sort of a number of elements that is not known")
+        raise NotNative("a number of elements that is not known")
     return length
 
 
-def _beside(b: GraphBuilder, term: Term, axis: int, place: int) -> Term:
+def beside(b: GraphBuilder, term: Term, axis: int, place: int) -> Term:
     """The tensor with a dim of 1 more, before or after `axis`: its pairs with one another."""
     shape = list(shape_of(term.value))
     shape.insert(axis + place, Expr.const(1))
@@ -85,7 +85,7 @@ def histc(
         raise NotNative("a histogram whose range is known only when it runs")
     if not lowest < highest:
         raise NotNative("a histogram over the range of its data")
-    elements = _known(product(shape_of(x)))
+    elements = known(product(shape_of(x)))
     if elements * bins > MOST_PAIRS:
         raise NotNative(f"a histogram of {elements} elements")
     if dtype_of(x) not in (torch.float32, torch.float64):

@@ -11,14 +11,18 @@ from typing import Any, TypeAlias
 import torch
 
 from lpu_mlir.frontend import (
+    bags,
     convolution,
     creation,
     indexing,
+    masks,
     matmul,
     order,
     pointwise,
     pooling,
     reduce,
+    scattering,
+    searching,
     views,
 )
 from lpu_mlir.frontend.builder import Tensors
@@ -33,7 +37,11 @@ HANDLERS: Mapping[Any, Handler] = {
     **creation.HANDLERS,
     **matmul.HANDLERS,
     **indexing.HANDLERS,
+    **scattering.HANDLERS,
+    **masks.HANDLERS,
+    **bags.HANDLERS,
     **order.HANDLERS,
+    **searching.HANDLERS,
     **convolution.HANDLERS,
     **pooling.HANDLERS,
 }

@@ -231,7 +231,7 @@ def _store(c: _Count, op: Operation) -> None:
     size = element_bytes(tile(op.value).element_type)
     moved = c.bytes(c.extents[op.value], size, private=True)
     c.written += moved
-    if op.adds:
+    if op.combines:
         c.read += moved
 
 

@@ -20,7 +20,7 @@ from lpu_mlir.nests.scalar import Fold, Index, Load, Node, OnLoad, Op, Pieces, S
 
 @dataclass(frozen=True)
 class Store:
-    """`value` goes to an element of the n-th destination; "replace" or "add"."""
+    """`value` goes to an element of the n-th destination; `kind` is one of `lpu_loop.STORES`."""
 
     kind: str
     out: int

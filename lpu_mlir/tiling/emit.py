@@ -305,7 +305,7 @@ class Emitter(Writer):
         value = self.arranged(store.value, dims, scope, element_type(target.type))
         return lpu_kernel.StoreOp(
             value,
-            self.arguments.view(access, "rw" if store.kind == "add" else "wo"),
+            self.arguments.view(access, "wo" if store.kind == "replace" else "rw"),
             [0 if dim == INDEXED else scope.dims[dim].offset for dim in access.dims],
             kind=store.kind,
             index_dim=access.indexed_axis,

@@ -149,9 +149,16 @@ def arg_reduce(e: Evaluator, op: g.ArgReduceOp, x: Tensor) -> Tensor:
     return getattr(torch, f"arg{op.kind.data}")(x, op.dim.value.data)
 
 
+SCAN = {
+    "add": torch.cumsum,
+    "mul": torch.cumprod,
+    "max": lambda x, dim: x.cummax(dim).values,
+    "min": lambda x, dim: x.cummin(dim).values,
+}
+
+
 def scan(e: Evaluator, op: g.ScanOp, x: Tensor) -> Tensor:
-    function = {"add": torch.cumsum, "mul": torch.cumprod}[op.kind.data]
-    return function(x, op.dim.value.data).to(x.dtype)
+    return SCAN[op.kind.data](x, op.dim.value.data).to(x.dtype)
 
 
 def matmul(e: Evaluator, op: g.MatmulOp, x: Tensor, y: Tensor) -> Tensor:
@@ -205,7 +212,7 @@ def pad(e: Evaluator, op: g.PadOp, x: Tensor) -> Tensor:
 
 
 def indexed(op: g.IndexedOp, x: Tensor, indices: Sequence[Tensor]) -> Tensor:
-    """Flat positions in `x` of the window that the indices address; IndexError if outside."""
+    """Flat positions in `x` of the window that the indices address; an error if outside."""
     dims, at, count = op.dims.data, op.at.value.data, indices[0].dim()
     kept = [dim for dim in range(x.dim()) if dim not in dims]
     rank = len(kept) + count
@@ -216,7 +223,8 @@ def indexed(op: g.IndexedOp, x: Tensor, indices: Sequence[Tensor]) -> Tensor:
         flat = flat + torch.arange(x.shape[dim]).reshape(shape) * x.stride(dim)
     for index, dim in zip(indices, dims, strict=True):
         if index.numel() and not (index.min() >= 0 and index.max() < x.shape[dim]):
-            raise IndexError(f"index out of range [0, {x.shape[dim]})")
+            error = RuntimeError if op.error else IndexError
+            raise error(f"index out of range [0, {x.shape[dim]})")
         place = [1] * at + list(index.shape) + [1] * (len(kept) - at)
         flat = flat + index.reshape(place) * x.stride(dim)
     return flat
@@ -226,12 +234,19 @@ def gather(e: Evaluator, op: g.GatherOp, x: Tensor, *indices: Tensor) -> Tensor:
     return x.contiguous().flatten()[indexed(op, x.contiguous(), indices)]
 
 
+COMBINE = {"mul": torch.mul, "max": torch.maximum, "min": torch.minimum}
+
+
 def scatter(e: Evaluator, op: g.ScatterOp, updates: Tensor, x: Tensor, *indices: Tensor) -> Tensor:
     flat = indexed(op, x.contiguous(), indices).flatten()
     result = x.contiguous().flatten().clone()
     if op.kind.data == "add":
-        wider = wide(result).index_add(0, flat, wide(updates.flatten()))
-        return wider.to(x.dtype).reshape(x.shape)
+        # Rounded after each element, as everything that is scattered.
+        return result.index_add(0, flat, updates.flatten()).reshape(x.shape)
+    if op.kind.data in COMBINE:
+        for position, update in zip(flat.tolist(), updates.flatten(), strict=True):
+            result[position] = COMBINE[op.kind.data](result[position], update)
+        return result.reshape(x.shape)
     return result.index_copy(0, flat, updates.flatten()).reshape(x.shape)
 
 

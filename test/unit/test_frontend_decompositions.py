@@ -186,3 +186,61 @@ def test_ldexp_promotes_as_eager(dtype: torch.dtype, exponent: torch.dtype):
     for result, expected in zip(compiled(function, graphs)(x, y), function(x, y), strict=True):
         torch.testing.assert_close(result, expected)
     assert not host_calls(*graphs)
+
+
+X = torch.arange(24.0).view(4, 6)
+COPYING = {
+    "_reshape_copy": lambda x: aten._reshape_copy(x.t(), [6, 4]),
+    "as_strided_copy": lambda x: aten.as_strided_copy(x + 1, [2, 3], [6, 2], 1),
+    "detach_copy": lambda x: aten.detach_copy(x.t()),
+    "narrow_copy": lambda x: aten.narrow_copy(x, 1, 1, 2),
+    "permute_copy": lambda x: aten.permute_copy(x, [1, 0]),
+    "select_copy": lambda x: aten.select_copy(x, -1, 2),
+    "slice_copy": lambda x: aten.slice_copy(x, 1, -4, 5, 2),
+    "split_copy": lambda x: aten.split_copy(x, 4, 1),
+    "unbind_copy": lambda x: aten.unbind_copy(x, 1),
+    "view_copy": lambda x: aten.view_copy(x, [3, 8]),
+}
+
+
+@pytest.mark.parametrize("name", COPYING)
+def test_copies_of_views(name: str):
+    torch._dynamo.reset()
+    graphs: list[ImportedGraph] = []
+    results, expected = compiled(COPYING[name], graphs)(X), COPYING[name](X)
+    torch.testing.assert_close(results, expected)
+    assert host_calls(graphs[0]) == []
+
+
+@pytest.mark.parametrize("function", [torch.tril_indices, torch.triu_indices])
+@pytest.mark.parametrize("shape", [(4, 6), (6, 4), (1, 1), (0, 3), (3, 0), (300, 200)])
+def test_indices_of_triangles(function, shape: tuple[int, int]):
+    for offset in (0, 1, -2, 9, -9):
+        for dtype in (torch.int64, torch.int32):
+            torch._dynamo.reset()
+            graphs: list[ImportedGraph] = []
+
+            def indices(x, offset=offset, dtype=dtype):
+                return function(*shape, offset, dtype=dtype), x + 1
+
+            result, _ = compiled(indices, graphs)(X)
+            assert torch.equal(result, function(*shape, offset, dtype=dtype))
+            assert host_calls(graphs[0]) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+def test_positions_to_fill_count_from_the_end(dtype: torch.dtype):
+    x, index = X.to(dtype), torch.tensor([0, -1, 2, -4])
+
+    def fill(x: torch.Tensor, index: torch.Tensor):
+        one = torch.ones((), dtype=dtype)
+        filled = [x.index_fill(d, index, v) for d in (0, -1) for v in (3, one)]
+        return *filled, x.index_fill(1, index[1], 0), x[0, 0].index_fill(0, index[1], 1)
+
+    torch._dynamo.reset()
+    graphs: list[ImportedGraph] = []
+    function = compiled(fill, graphs)
+    assert all(map(torch.equal, function(x, index), fill(x, index)))
+    assert host_calls(graphs[0]) == []
+    with pytest.raises(IndexError):
+        function(x, index - 1)

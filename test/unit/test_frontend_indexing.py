@@ -1,5 +1,7 @@
 """Indexing and matrix products of ATen against eager."""
 
+from functools import partial
+
 import pytest
 import torch
 from frontend_checks import check, host_calls, imported, sample
@@ -72,9 +74,6 @@ def test_what_depends_on_a_mask_runs_outside():
     mask = sample(torch.bool, (4,), 1)
     graph = check(lambda x, m: aten.index.Tensor(x, [m]), X, mask, native=False, mode="symbolic")
     assert host_calls(graph) == ["aten.index.Tensor"]
-    values = torch.randn(int(mask.sum()), 5, 6)
-    graph = check(lambda x, m, v: aten.index_put.default(x, [m], v), X, mask, values, native=False)
-    assert host_calls(graph) == ["aten.index_put.default"]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -106,6 +105,30 @@ def test_writing_parts(bounds: tuple[int | None, int | None, int], mode: str):
         check(lambda x, p: aten.select_scatter.default(x, p, 2, index), X, part, mode=mode)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_writing_a_diagonal(mode: str):
+    x = torch.randn(4, 6, 5)
+    for dims in ((0, 1), (1, 0), (-1, 0), (1, 2)):
+        for offset in (0, 1, -2):
+            source = torch.randn(x.diagonal(offset, *dims).shape)
+            write = partial(
+                aten.diagonal_scatter.default, offset=offset, dim1=dims[0], dim2=dims[1]
+            )
+            check(write, x, source, mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_repeated_positions(mode: str, dtype: torch.dtype):
+    repeats = torch.tensor([2, 0, 0, 3, 1, 0], dtype=dtype)
+    check(lambda r: aten.repeat_interleave(r, output_size=6), repeats, mode=mode)
+    check(lambda r: aten.repeat_interleave(r, output_size=0), repeats[:0])
+    graph = imported(lambda r: aten.repeat_interleave(r, output_size=6), [repeats], mode)
+    for wrong in ([2, 0, 0, 3, 1, 1], [2, 0, 0, 3, 0, 0], [2, -1, 1, 3, 1, 0], [9, 0, 0, 0, 0, 0]):
+        with pytest.raises(RuntimeError):
+            run(graph, [torch.tensor(wrong, dtype=dtype)])
+
+
 @pytest.mark.parametrize(
     ("function", "index"),
     [
@@ -123,7 +146,7 @@ def test_positions_outside_are_errors(function, index: int):
         good, bad = good.view(1), bad.view(1)
     graph = imported(function, (X, good), "fake")
     run(graph, (X, good))
-    with pytest.raises(IndexError):
+    with pytest.raises((IndexError, RuntimeError)):
         run(graph, (X, bad))
 
 

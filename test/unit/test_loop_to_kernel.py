@@ -199,8 +199,17 @@ def test_scans_along_two_dims_that_fit_one_tile() -> None:
 # --- scatters -----------------------------------------------------------------------------------
 
 
+COMBINES = {
+    "replace": lambda old, new: new,
+    "add": torch.add,
+    "mul": torch.mul,
+    "max": torch.maximum,
+    "min": torch.minimum,
+}
+
+
 def scatter(kind: str, element: str, rows: int | str, columns: int) -> str:
-    """`main` puts the rows of %x to the rows of %y, or adds them, that %i names."""
+    """`main` puts the rows of %x to the rows of %y that %i names, or combines them."""
     types = (
         memref(rows, 3, element="i64"),
         memref(rows, 3, columns, element=element),
@@ -228,12 +237,12 @@ def scattered(kind: str, rows: int, columns: int, element: str) -> tuple[list[Te
     y = torch.arange(7 * columns).view(7, columns).to(DTYPES[element])
     expected = y.clone()
     for position, row in zip(index.flatten().tolist(), x.flatten(0, 1), strict=True):
-        expected[position] = row + expected[position] if kind == "add" else row
+        expected[position] = COMBINES[kind](expected[position], row)
     return [index, x, y], expected
 
 
 @pytest.mark.parametrize("element", ["bf16", "f16", "f32", "i64", "ui8"])
-@pytest.mark.parametrize("kind", ["add", "replace"])
+@pytest.mark.parametrize("kind", COMBINES)
 @pytest.mark.parametrize("columns", [1, 40])
 def test_scatter_goes_through_its_indices_in_order(kind: str, element: str, columns: int) -> None:
     arguments, expected = scattered(kind, 400, columns, element)
@@ -242,7 +251,7 @@ def test_scatter_goes_through_its_indices_in_order(kind: str, element: str, colu
 
 
 @pytest.mark.parametrize("rows", [0, 1, 63, 300])
-@pytest.mark.parametrize("kind", ["add", "replace"])
+@pytest.mark.parametrize("kind", COMBINES)
 def test_scatter_of_an_unknown_number_of_rows(kind: str, rows: int) -> None:
     arguments, expected = scattered(kind, rows, 5, "f32")
     run(scatter(kind, "f32", "s0", 5), *arguments, s0=rows)
@@ -279,7 +288,7 @@ def test_scatter_along_two_dims_of_the_destination() -> None:
 
 
 @pytest.mark.parametrize("n", [40, 3000])
-@pytest.mark.parametrize("kind", ["add", "replace"])
+@pytest.mark.parametrize("kind", COMBINES)
 def test_a_dim_that_is_not_in_the_address(kind: str, n: int) -> None:
     value, out = memref(3, n, element="i64"), memref(3, element="i64")
     text = f"""
@@ -291,8 +300,11 @@ def test_a_dim_that_is_not_in_the_address(kind: str, n: int) -> None:
       func.return
     }}"""
     x, y = torch.randint(0, 100, (3, n)), torch.ones(3, dtype=torch.int64)
+    expected = y.clone()
+    for new in x.unbind(1):
+        expected = COMBINES[kind](expected, new)
     run(text, x, y)
-    assert torch.equal(y, 1 + x.sum(1) if kind == "add" else x[:, -1])
+    assert torch.equal(y, expected)
 
 
 CHECKED = f"""

@@ -309,7 +309,7 @@ def test_nothing_is_read_of_an_empty_dim():
     launch_native(parse_kernel(GATHER), [torch.empty(0, 24), torch.zeros(6).long(), y])
 
 
-@pytest.mark.parametrize("kind", ["", "add "], ids=["replace", "add"])
+@pytest.mark.parametrize("kind", ["", "add ", "mul ", "max ", "min "])
 @pytest.mark.parametrize("columns", [1, 24])
 def test_slices_of_equal_indices_follow_each_other(kind: str, columns: int):
     access = "rw" if kind else "wo"

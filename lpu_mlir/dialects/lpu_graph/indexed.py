@@ -111,7 +111,8 @@ class GatherOp(IndexedOp):
 
 @irdl_op_definition
 class ScatterOp(IndexedOp):
-    """`input` with `updates` written (or added) where the index tensors point.
+    """`input` with `updates` written where the index tensors point, or combined with what is
+    there ("add", "mul", "max", "min"): one element after the other, each with its own rounding.
 
     %3 = lpu_graph.scatter "replace" %updates, %cache[%ids] dims <[2]> at 2
            : tensor<1x3x1x8xf32>, tensor<1x3x32x8xf32>[tensor<1xi64>] -> tensor<1x3x32x8xf32>

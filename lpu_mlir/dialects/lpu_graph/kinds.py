@@ -60,7 +60,7 @@ REDUCTIONS: Mapping[str, Domain] = {
     "xor": "bits",
 }
 SCANS: Mapping[str, Domain] = {kind: REDUCTIONS[kind] for kind in ("add", "mul", "max", "min")}
-SCATTERS: Mapping[str, Domain] = {"replace": "any", "add": "number"}
+SCATTERS: Mapping[str, Domain] = {"replace": "any", **SCANS}
 
 
 def in_domain(element: Attribute, domain: Domain) -> bool:

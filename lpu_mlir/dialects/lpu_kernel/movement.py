@@ -70,7 +70,7 @@ from lpu_mlir.dialects.lpu_kernel.types import (
 DESTINATIONS = ("each", "all")
 """Whom a request serves: the core that top runs for, or every core at once."""
 
-STORE_KINDS = ("replace", "add")
+STORE_KINDS = ("replace", "add", "mul", "max", "min")
 """What a store does with the elements that are there."""
 
 _INDEX_BY = "(`index` $index_dim^ `by` $index)?"
@@ -232,12 +232,12 @@ class LoadOp(ReadWindowOp):
 
 
 class StoreEffect(MemoryEffect):
-    """Every store writes; one that adds reads what it adds to."""
+    """Every store writes; one that combines reads what is there."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance]:
         effects = {EffectInstance(MemoryEffectKind.WRITE)}
-        if isinstance(op, StoreOp) and op.adds:
+        if isinstance(op, StoreOp) and op.combines:
             effects.add(EffectInstance(MemoryEffectKind.READ))
         return frozenset(effects)
 
@@ -266,9 +266,9 @@ class StoreOp(WindowOp):
     Writes a tile to the window of a memref at these offsets, as large as the tile's extents.
 
     An indexed dimension writes one slice per index, in order, so that of equal indices the last
-    counts. A store that adds reads the window, adds in the memref's element type, and writes it
-    back; slices of equal indices are added one after the other, each with its own rounding. What
-    it adds to must have been written.
+    counts. A store that adds (or multiplies, or takes the greater or lesser) reads the window,
+    computes in the memref's element type, and writes it back; slices of equal indices follow one
+    another, each with its own rounding. What is read must have been written.
 
     ```mlir
     lpu_kernel.store %t, %m[%o, 0] : !lpu_kernel.tile<8x576xf32>, memref<64x?xf32, "shared_dram">
@@ -313,15 +313,16 @@ class StoreOp(WindowOp):
         )
 
     @property
-    def adds(self) -> bool:
-        return self.kind.data == "add"
+    def combines(self) -> bool:
+        """Whether it reads what is there."""
+        return self.kind.data != "replace"
 
     def verify_(self) -> None:
         verify_word("store", self.kind, STORE_KINDS)
         self.verify_window()
         self.verify_tile(tile(self.value))
-        if self.adds and tile(self.value).element_type == i1:
-            raise VerifyException("a store adds numbers, got elements of i1")
+        if self.kind.data in ("add", "mul") and tile(self.value).element_type == i1:
+            raise VerifyException(f"'{self.kind.data}' stores numbers, got elements of i1")
         dim = self.indexed_dim
         if self.index is None or dim is None:
             return

@@ -80,7 +80,7 @@ def _verify_access(kernel: KernelOp, op: WindowOp) -> None:
 def _allowed_access(op: WindowOp) -> tuple[str, ...]:
     if not isinstance(op, StoreOp):
         return ("ro", "rw")
-    return ("rw",) if op.adds else ("wo", "rw")
+    return ("rw",) if op.combines else ("wo", "rw")
 
 
 # --- channels -----------------------------------------------------------------------------------

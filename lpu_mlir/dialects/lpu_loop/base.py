@@ -32,7 +32,7 @@ Dim: TypeAlias = tuple[str, Expr]
 
 FOLDS = ("add", "mul", "max", "min", "and", "or", "xor")
 SCANS = ("add", "mul", "max", "min")
-STORES = ("replace", "add")
+STORES = ("replace", *SCANS)
 CHECKS = ("IndexError", "ZeroDivisionError", "RuntimeError")
 
 

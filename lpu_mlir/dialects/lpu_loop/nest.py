@@ -320,7 +320,7 @@ class LoadOp(AccessOp):
 
 @irdl_op_definition
 class StoreOp(AccessOp):
-    """Writes one element of a destination, or adds to it ("add").
+    """Writes one element of a destination, or combines it with what is there ("add", "mul", …).
 
     lpu_loop.store "replace" %v, %out[d0, d1] : f32, tensor<3x64xf32>
     """

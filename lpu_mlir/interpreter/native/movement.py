@@ -96,7 +96,7 @@ def emit_store(f: Frame, op: Operation) -> None:
 
 def _store_window(f: Frame, op: StoreOp, value: Tile, window: Tile) -> None:
     assert isinstance(window, Stored)
-    if not op.adds:
+    if not op.combines:
         f.fill(window, value)
         return
     nest = f.nest(value.sizes, [*value.views(), *window.views()])
@@ -108,7 +108,7 @@ def _store_window(f: Frame, op: StoreOp, value: Tile, window: Tile) -> None:
     )
 
     def body(carried: Sequence[Value]) -> Sequence[Value]:
-        nest.write(target, combine(f.b, "add", window.element, old(), new()))
+        nest.write(target, combine(f.b, op.kind.data, window.element, old(), new()))
         return carried
 
     nest.each(nest.order(window.view.strides), (), body)
@@ -127,9 +127,9 @@ def _store_slices(f: Frame, op: StoreOp, value: Tile, window: Gathered) -> None:
 
     def body(carried: Sequence[Value]) -> Sequence[Value]:
         new = read()
-        if op.adds:
-            # Read here, not as a leaf: the slice before may have been added to the same place.
-            new = combine(b, "add", window.element, nest.load(target), new)
+        if op.combines:
+            # Read here, not as a leaf: the slice before may have gone to the same place.
+            new = combine(b, op.kind.data, window.element, nest.load(target), new)
         nest.write(target, new)
         return carried
 

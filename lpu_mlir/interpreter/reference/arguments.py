@@ -15,6 +15,7 @@ from lpu_mlir.interpreter.reference.errors import (
     UnwrittenReadError,
 )
 from lpu_mlir.interpreter.reference.memory import Memory, byte_window
+from lpu_mlir.interpreter.reference.tiles import COMBINE
 
 _NOBODY = torch.iinfo(torch.int16).max
 """The turn of bytes that no core has touched in a phase; above the turn of every core."""
@@ -115,8 +116,9 @@ class _Slices:
         else:
             window.index_fill_(self.dim, self.positions, value)
 
-    def put(self, window: Tensor, adds: bool) -> None:
-        new = self.of(window) + self.tile if adds else self.tile
+    def put(self, window: Tensor, kind: str) -> None:
+        combine = COMBINE.get(kind)
+        new = combine(self.of(window), self.tile) if combine else self.tile
         if self.positions is None:
             window.copy_(new)
         else:
@@ -252,10 +254,10 @@ class Argument:
     # --- writing --------------------------------------------------------------------------------
 
     def write(
-        self, tile: Tensor, offsets: tuple[int, ...], turn: int, site: str, *, adds: bool
+        self, tile: Tensor, offsets: tuple[int, ...], turn: int, site: str, kind: str
     ) -> None:
-        """Put a tile at an offset, or add it to what is there."""
-        self._write(_Slices(tile), offsets, turn, site, adds)
+        """Put a tile at an offset, or combine it with what is there."""
+        self._write(_Slices(tile), offsets, turn, site, kind)
 
     def write_at(
         self,
@@ -265,29 +267,28 @@ class Argument:
         offsets: tuple[int, ...],
         turn: int,
         site: str,
-        *,
-        adds: bool,
+        kind: str,
     ) -> None:
         """
-        Put the slices of a tile at the positions of an index, or add them, in order: of equal
-        positions the last slice stays, or each is added to the sum of those before.  An index may
+        Put the slices of a tile at the positions of an index, or combine them, in order: of equal
+        positions the last slice stays, or each meets what those before have left.  An index may
         be anything where no element is written.
         """
         if not tile.numel():
             return None
         if isinstance(index, int):
             offsets = (*offsets[:dim], index, *offsets[dim + 1 :])
-            return self.write(tile.unsqueeze(dim), offsets, turn, site, adds=adds)
+            return self.write(tile.unsqueeze(dim), offsets, turn, site, kind)
         positions = self._positions(dim, index, site)
         outer = (*tile.shape[:dim], *tile.shape[dim + index.ndim :])
         slices = tile.reshape((*outer[:dim], positions.numel(), *outer[dim:]))
         for turns in _without_repeats(positions):
             part = _Slices(slices.index_select(dim, turns), dim, positions[turns])
-            self._write(part, offsets, turn, site, adds)
+            self._write(part, offsets, turn, site, kind)
         return None
 
     def _write(
-        self, slices: _Slices, offsets: tuple[int, ...], turn: int, site: str, adds: bool
+        self, slices: _Slices, offsets: tuple[int, ...], turn: int, site: str, kind: str
     ) -> None:
         sizes = slices.window_sizes(self.shape)
         window = (sizes, self.strides, self._start(offsets, sizes, site), self.itemsize)
@@ -301,9 +302,9 @@ class Argument:
                 raise RaceError(self._race(site, offsets, sizes, "read"))
             slices.fill(writers, turn)
         written = None if self.shadow is None else byte_window(self.shadow, *window)
-        if adds and written is not None:
+        if kind != "replace" and written is not None:
             self._require_written(slices.of(written), offsets, sizes, site)
-        slices.put(self.tensor.as_strided(*window[:3]), adds)
+        slices.put(self.tensor.as_strided(*window[:3]), kind)
         if written is not None:
             slices.fill(written, True)
 

@@ -286,19 +286,20 @@ def _store(op: Operation, scope: Scope) -> Step:
     assert isinstance(op, StoreOp)
     number, site = scope.memrefs.index(op.memref), scope.site(op)
     value, offsets = scope.slot(op.value), scope.pick(op.window_offsets())
-    write, adds = _store_at(op, scope, site), op.adds
+    write, kind = _store_at(op, scope, site), op.kind.data
+    combines = op.combines
 
     def step(frame: Frame) -> None:
         values = frame.values
         window: Tensor = values[value]
         argument = frame.launch.arguments[number]
         if write is None:
-            argument.write(window, offsets(values), frame.turn, site, adds=adds)
+            argument.write(window, offsets(values), frame.turn, site, kind)
         else:
             write(argument, window, offsets(values), frame)
         moved = window_bytes(window)
         frame.launch.dram_written += moved
-        if adds:
+        if combines:
             frame.launch.dram_read += moved
 
     return step
@@ -310,14 +311,14 @@ def _store_at(
     """The write of an indexed store; None if the store is not indexed."""
     if op.index is None or op.indexed_dim is None:
         return None
-    dim, index, adds = op.indexed_dim, scope.slot(op.index), op.adds
+    dim, index, kind = op.indexed_dim, scope.slot(op.index), op.kind.data
 
     def write(argument: Argument, window: Tensor, offsets: tuple[int, ...], frame: Frame) -> None:
         at: Tensor | int = frame.values[index]
         if isinstance(at, Tensor):
             part = window.shape[dim : dim + at.ndim]
             tiles.require_equal("the index", at.shape, part, site)
-        argument.write_at(dim, at, window, offsets, frame.turn, site, adds=adds)
+        argument.write_at(dim, at, window, offsets, frame.turn, site, kind)
 
     return write
 

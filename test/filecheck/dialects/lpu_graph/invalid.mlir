@@ -443,8 +443,8 @@
 // -----
 
 %a, %b, %c = "test.op"() : () -> (tensor<5x4xf32>, tensor<3x4xf32>, tensor<5xi64>)
-// CHECK: unknown kind 'max', expected one of replace, add
-%0 = lpu_graph.scatter "max" %a, %b[%c] dims <[0]> at 0 : tensor<5x4xf32>, tensor<3x4xf32>[tensor<5xi64>] -> tensor<3x4xf32>
+// CHECK: unknown kind 'and', expected one of replace, add, mul, max, min
+%0 = lpu_graph.scatter "and" %a, %b[%c] dims <[0]> at 0 : tensor<5x4xf32>, tensor<3x4xf32>[tensor<5xi64>] -> tensor<3x4xf32>
 
 // -----
 

@@ -89,6 +89,8 @@
 %s1 = lpu_graph.scatter "replace" %u, %x[%i] dims <[1]> at 1 : tensor<3x5xf32>, tensor<3x4xf32>[tensor<5xi64>] -> tensor<3x4xf32>
 // CHECK-NEXT: %s2 = lpu_graph.scatter "add" %u, %x[%i] dims <[1]> at 1 : tensor<3x5xf32>, tensor<3x4xf32>[tensor<5xi64>] -> tensor<3x4xf32>
 %s2 = lpu_graph.scatter "add" %u, %x[%i] dims <[1]> at 1 : tensor<3x5xf32>, tensor<3x4xf32>[tensor<5xi64>] -> tensor<3x4xf32>
+// CHECK-NEXT: %s3 = lpu_graph.scatter "max" %u, %x[%i] dims <[1]> at 1 : tensor<3x5xf32>, tensor<3x4xf32>[tensor<5xi64>] -> tensor<3x4xf32>
+%s3 = lpu_graph.scatter "max" %u, %x[%i] dims <[1]> at 1 : tensor<3x5xf32>, tensor<3x4xf32>[tensor<5xi64>] -> tensor<3x4xf32>
 
 // CHECK-LABEL: func.func @write_back
 func.func @write_back(%new: tensor<3x4xf32>, %cache: tensor<3x4xf32>) {

@@ -82,13 +82,13 @@ lpu_kernel.store %t, %m[0, 0] index 0 by %i : !lpu_kernel.tile<4x4xf32>, memref<
 // -----
 
 %m, %t = "test.op"() : () -> (memref<8xf32, "shared_dram">, !lpu_kernel.tile<8xf32>)
-// CHECK: unknown store 'subtract', expected one of replace, add
+// CHECK: unknown store 'subtract', expected one of replace, add, mul, max, min
 lpu_kernel.store subtract %t, %m[0] : !lpu_kernel.tile<8xf32>, memref<8xf32, "shared_dram">
 
 // -----
 
 %m, %t = "test.op"() : () -> (memref<8xi1, "shared_dram">, !lpu_kernel.tile<8xi1>)
-// CHECK: a store adds numbers, got elements of i1
+// CHECK: 'add' stores numbers, got elements of i1
 lpu_kernel.store add %t, %m[0] : !lpu_kernel.tile<8xi1>, memref<8xi1, "shared_dram">
 
 // -----

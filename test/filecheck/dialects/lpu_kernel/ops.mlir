@@ -24,6 +24,8 @@ lpu_kernel.kernel @movement(%x: memref<64x576xf32, "shared_dram">,
     lpu_kernel.store %g, %y[0, 0] index 0 by %rows : !lpu_kernel.tile<4x16xf32>, memref<64x576xf32, "private_dram">, !lpu_kernel.tile<4xi64>
     // CHECK-NEXT: lpu_kernel.store add %g, %y[0, 0] index 0 by %rows : !lpu_kernel.tile<4x16xf32>, memref<64x576xf32, "private_dram">, !lpu_kernel.tile<4xi64>
     lpu_kernel.store add %g, %y[0, 0] index 0 by %rows : !lpu_kernel.tile<4x16xf32>, memref<64x576xf32, "private_dram">, !lpu_kernel.tile<4xi64>
+    // CHECK-NEXT: lpu_kernel.store mul %g, %y[0, 0] index 0 by %rows : !lpu_kernel.tile<4x16xf32>, memref<64x576xf32, "private_dram">, !lpu_kernel.tile<4xi64>
+    lpu_kernel.store mul %g, %y[0, 0] index 0 by %rows : !lpu_kernel.tile<4x16xf32>, memref<64x576xf32, "private_dram">, !lpu_kernel.tile<4xi64>
   // CHECK-NEXT: }
   }
 }

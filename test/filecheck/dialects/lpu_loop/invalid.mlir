@@ -137,8 +137,8 @@ lpu_loop.nest [d0 = 4] outs(%c : memref<4xf32>) {
 %a, %b, %c = "test.op"() : () -> (tensor<4xf32>, tensor<4xf32>, i64)
 %0 = lpu_loop.nest [d0 = 4] outs(%b : tensor<4xf32>) {
   %1 = lpu_loop.load %a[d0] : tensor<4xf32>
-  // CHECK: unknown kind 'max', expected one of replace, add
-  lpu_loop.store "max" %1, %b[d0] : f32, tensor<4xf32>
+  // CHECK: unknown kind 'and', expected one of replace, add, mul, max, min
+  lpu_loop.store "and" %1, %b[d0] : f32, tensor<4xf32>
 } -> tensor<4xf32>
 
 // -----

@@ -49,6 +49,8 @@ func.func @scattered(%n: memref<i64, "shared_dram">, %y: memref<?x8xf32, #lpu.la
     %one = arith.constant 1.0 : f32
     // CHECK-NEXT: lpu_loop.store "add" %one, %y[_0, 7](%p) : f32, memref<?x8xf32, #lpu.layout<[s0, 8], [8, 1], 0>, "shared_dram">
     lpu_loop.store "add" %one, %y[_0, 7](%p) : f32, memref<?x8xf32, #lpu.layout<[s0, 8], [8, 1], 0>, "shared_dram">
+    // CHECK-NEXT: lpu_loop.store "min" %one, %y[_0, 7](%p) : f32, memref<?x8xf32, #lpu.layout<[s0, 8], [8, 1], 0>, "shared_dram">
+    lpu_loop.store "min" %one, %y[_0, 7](%p) : f32, memref<?x8xf32, #lpu.layout<[s0, 8], [8, 1], 0>, "shared_dram">
   // CHECK-NEXT: } attributes {note = "kept"}
   } attributes {note = "kept"}
   // CHECK-NEXT: func.return
