@@ -18,6 +18,10 @@ from lpu_mlir.interpreter.native.scalar import identity as neutral
 UNROLLED = 4
 """Accumulators of a fold along contiguous elements: enough that none waits for the one before."""
 
+BLOCK = 64
+"""Elements that are joined one after the other where folds are long: the error of a sum then grows
+with the block and with the number of blocks, and not with the length."""
+
 Combine = Callable[[Values, Values], Values]
 """Joins what was accumulated with new elements; one value per result."""
 
@@ -64,7 +68,7 @@ def _reduce(
 
     def across(carried: Values) -> Values:
         """Kept positions in vectors, or nothing in vectors."""
-        finish(nest.each(list(folded), starts, step))
+        finish(nest.in_blocks(folded, BLOCK, starts, step, join))
         return carried
 
     def along(carried: Values) -> Values:

@@ -132,6 +132,41 @@ class Nest:
             )
         return loop.results
 
+    def in_blocks(
+        self,
+        dims: Sequence[int],
+        block: int,
+        start: Values,
+        body: Callable[[Values], Values],
+        join: Callable[[Values, Values], Values],
+    ) -> Values:
+        """`each` for dims that are not in vectors, where what long ones carry begins anew in each
+        block of so many positions, and in each block of blocks: joined, sums lose less so."""
+        if not dims:
+            return body(start)
+
+        def inner(values: Values) -> Values:
+            return self.in_blocks(dims[1:], block, values, body, join)
+
+        b, dim = self.b, dims[0]
+        size, width = self.sizes[dim], 1
+        if size == 1:
+            return self._at(dim, 0, start, inner)
+        while width * block < size if isinstance(size, int) else width < block**2:
+            width *= block
+
+        def walked(lower: Int, upper: Int, width: int) -> Values:
+            with b.loop(lower, upper, width, start) as loop:
+                if width == 1:
+                    loop.carry(self._at(dim, loop.index, loop.carried, inner))
+                else:
+                    end = b.minimum(b.add(loop.index, width), upper)
+                    own = walked(loop.index, end, width // block)
+                    loop.carry(join(loop.carried, own))
+            return loop.results
+
+        return walked(0, size, width)
+
     def _at(
         self, dim: int, position: Int, carried: Values, body: Callable[[Values], Values]
     ) -> Values:
