@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from lpu_mlir.frontend import (
     convolution,
     creation,
+    distance,
     indexing,
     matmul,
     order,
@@ -33,6 +34,7 @@ HANDLERS: Mapping[Any, Handler] = {
     **order.HANDLERS,
     **convolution.HANDLERS,
     **pooling.HANDLERS,
+    **distance.HANDLERS,
 }
 
 BY_NAME: Mapping[str, Handler] = {
