@@ -11,7 +11,16 @@ from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr, nonnegative
 from lpu_mlir.dialects.lpu_graph import broadcast_extents
-from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors, Term, dtype_of, rank, shape_of
+from lpu_mlir.frontend.builder import (
+    GraphBuilder,
+    Number,
+    Tensors,
+    Term,
+    dtype_of,
+    either,
+    rank,
+    shape_of,
+)
 from lpu_mlir.frontend.calls import Comparison
 from lpu_mlir.frontend.errors import NotNative
 
@@ -48,13 +57,6 @@ def _differences(b: GraphBuilder, x: SSAValue, y: SSAValue) -> Term:
     return _beside(b, x, 1) - _beside(b, y, 2)
 
 
-def _either(condition: Term, then: Term | float, otherwise: Term) -> Term:
-    if not isinstance(then, Term):
-        b = otherwise.b
-        then = Term(b, b.full(then, dtype_of(otherwise.value)))
-    return condition.apply("select", then, otherwise)
-
-
 def _total(b: GraphBuilder, kind: str, x: Term) -> Term:
     return Term(b, b.reduce(kind, x.value, [rank(x.value) - 1]))
 
@@ -68,19 +70,17 @@ def _norm(b: GraphBuilder, size: Term, order: float, *, nan_counts: bool) -> Ter
     if order == 2:
         return _total(b, "add", size * size).apply("sqrt")
     if order == math.inf:
-        known = size if nan_counts else _either(size.apply("ne", size), 0.0, size)
+        known = size if nan_counts else either(size.apply("ne", size), 0.0, size)
         return _total(b, "max", known).apply("maximum", 0)
     return _total(b, "add", size.apply("pow", order)).apply("pow", 1 / order)
 
 
 def _sign(x: Term) -> Term:
     """NaN of NaN."""
-    return _either(x.apply("ne", x), x, x.apply("sign"))
+    return either(x.apply("ne", x), x, x.apply("sign"))
 
 
-def _gradient(
-    b: GraphBuilder, difference: Term, gradient: Term, distance: Term, order: float
-) -> Term:
+def _gradient(difference: Term, gradient: Term, distance: Term, order: float) -> Term:
     """What each element of a difference has of the gradient of its norm."""
     if order == 1:
         return gradient * _sign(difference)
@@ -99,7 +99,7 @@ def _gradient(
     nothing = distance.apply("eq", 0)
     if order < 1:
         nothing = nothing.apply("or", difference.apply("eq", 0))
-    return _either(nothing, 0.0, result)
+    return either(nothing, 0.0, result)
 
 
 # --- of two sets of rows ------------------------------------------------------------------------
@@ -162,8 +162,8 @@ def cdist_backward(
     order = _order(b, order, gradient, x, y, distance)
     if order == 0:
         return b.full(0, b.dtype, b.shape)
-    pairs = [_beside(b, value, 0) for value in (gradient, distance)]
-    parts = _gradient(b, _differences(b, x, y), *pairs, order).value
+    of_pair, apart = (_beside(b, value, 0) for value in (gradient, distance))
+    parts = _gradient(_differences(b, x, y), of_pair, apart, order).value
     return b.broadcast(b.reduce("add", parts, [rank(parts) - 2]), b.shape)
 
 
@@ -178,7 +178,7 @@ def _place(b: GraphBuilder, rows: Expr) -> tuple[Term, Term]:
     before = (low * (rows * 2 - 1) - low * low).apply("floordiv", 2)
     other = i.apply("ne", j)
     place = before + high - low - 1
-    return _either(other, place, Term(b, b.number(_pairs(rows), torch.int64))), other
+    return either(other, place, Term(b, b.number(_pairs(rows), torch.int64))), other
 
 
 def _pairs(rows: Expr) -> Expr:
@@ -195,7 +195,7 @@ def pdist(b: GraphBuilder, x: SSAValue, order: Number = 2) -> SSAValue:
     square = _norm(b, sizes, order, nan_counts=True).value
     place, _ = _place(b, rows)
     i, j = (Term(b, b.iota(axis, [rows, rows])) for axis in (0, 1))
-    at = _either(i.apply("lt", j), place, Term(b, b.number(_pairs(rows), torch.int64)))
+    at = either(i.apply("lt", j), place, Term(b, b.number(_pairs(rows), torch.int64)))
     results = b.full(0, b.dtype, [_pairs(rows) + 1])
     results = b.scatter("replace", results, square, [at.value], [0], 0)
     return b.slice(results, [0], b.shape)
@@ -210,10 +210,11 @@ def pdist_backward(
     rows = shape_of(x)[0]
     place, other = _place(b, rows)
     padded = [b.pad(value, [0], [_pairs(rows) + 1], 0) for value in (gradient, distance)]
-    pairs = [_beside(b, b.gather(value, [place.value], [0], 0), 0) for value in padded]
-    parts = _gradient(b, _differences(b, x, x), *pairs, order)
+    found = [b.gather(value, [place.value], [0], 0) for value in padded]
+    of_pair, apart = (_beside(b, value, 0) for value in found)
+    parts = _gradient(_differences(b, x, x), of_pair, apart, order)
     nothing = Term(b, b.full(0, b.dtype))
-    parts = _either(_beside(b, other.value, 0), parts, nothing).value
+    parts = either(_beside(b, other.value, 0), parts, nothing).value
     return b.reduce("add", parts, [1])
 
 

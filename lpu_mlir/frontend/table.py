@@ -18,6 +18,7 @@ from lpu_mlir.frontend import (
     pointwise,
     pooling,
     reduce,
+    sampling,
     views,
 )
 from lpu_mlir.frontend.builder import Tensors
@@ -35,6 +36,7 @@ HANDLERS: Mapping[Any, Handler] = {
     **convolution.HANDLERS,
     **pooling.HANDLERS,
     **distance.HANDLERS,
+    **sampling.HANDLERS,
 }
 
 BY_NAME: Mapping[str, Handler] = {
