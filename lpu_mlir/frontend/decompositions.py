@@ -7,7 +7,9 @@ from functools import cache
 from typing import Any, cast
 
 import torch
+from torch import _decomp
 from torch._decomp import core_aten_decompositions
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from lpu_mlir.frontend import fused
 
@@ -32,16 +34,48 @@ def ldexp_(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
     return x.mul_(_power_of_two(x, exponent))
 
 
+def native_dropout(
+    x: torch.Tensor, p: float, train: bool | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(x with some elements dropped, which are kept), as eager draws and scales them.
+
+    NotImplemented, which leaves the operator as it is, where eager gives an error or another mask.
+    """
+    if train is not None and not train:
+        return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    empty = statically_known_true(x.numel() == 0)
+    if empty or not x.is_floating_point() or isinstance(p, torch.SymFloat):
+        return NotImplemented
+    keep = 1 - p
+    kept = _drawn(x, keep)
+    scale = x.new_full((), 1 / keep if keep else 0.0)  # rounded, in half precision
+    return x * kept * scale, kept
+
+
+def _drawn(x: torch.Tensor, p: float) -> torch.Tensor:
+    """True with that probability: drawn in the order in which `x` is in memory."""
+    like = torch.empty_like(x, dtype=torch.bool)
+    if like.is_contiguous():
+        return torch.bernoulli(like, p)
+    order = sorted(range(like.ndim), key=lambda dim: (like.stride(dim), like.size(dim)))[::-1]
+    back = sorted(range(like.ndim), key=order.__getitem__)
+    return torch.bernoulli(like.permute(order), p).permute(back)
+
+
 OWN: Mapping[Any, Callable[..., Any]] = {
     aten._scaled_dot_product_flash_attention_for_cpu.default: fused.attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: fused.attention_backward,
     aten._native_multi_head_attention.default: fused.multi_head_attention,
     aten._transformer_encoder_layer_fwd.default: fused.transformer_encoder_layer,
     aten.mkldnn_rnn_layer.default: fused.recurrent_layer,
+    aten.native_dropout.default: native_dropout,
     aten.ldexp.Tensor: ldexp,
     aten.ldexp_.default: ldexp_,
 }
 """Decompositions beside, or instead of, PyTorch's."""
+
+OTHERS: Sequence[Any] = (aten.rrelu_with_noise_backward.default,)
+"""PyTorch's decompositions of operators that could stay whole in core ATen."""
 
 KEPT: Sequence[Any] = (
     # One rounding instead of two in half precision.
@@ -70,6 +104,8 @@ KEPT: Sequence[Any] = (
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
     """The table for AOTAutograd: PyTorch's decompositions to core ATen, changed as said above."""
     core = cast("dict[Any, Callable[..., Any]]", dict(core_aten_decompositions()))
+    every = cast("dict[Any, Callable[..., Any]]", getattr(_decomp, "decomposition_table"))
+    core |= {op: every[op] for op in OTHERS}
     return {op: rule for op, rule in core.items() if op not in KEPT} | dict(OWN)
 
 
