@@ -1,8 +1,8 @@
 """ATen's grid samplers: an image looked at where a grid says, from -1 to 1 along each dim.
 
-Eager computes every step in the dtype of the image, half precision too. In two dims it computes
-with vectors and takes 0 for what is outside of the image; in three it leaves that out. The formulas
-differ a little, which shows in what becomes of NaN.
+Eager computes every step in the dtype of the image, half precision too.  In two dims it computes
+with vectors and takes 0 for what is outside of the image; in three it leaves that out.  The
+formulas differ a little, which shows in what becomes of NaN.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr, nonnegative
 from lpu_mlir.frontend.builder import GraphBuilder, Tensors, Term, dtype_of, either, rank, shape_of
-from lpu_mlir.frontend.dtypes import opmath
+from lpu_mlir.frontend.dtypes import HALVES, opmath
 from lpu_mlir.frontend.errors import NotNative
 
 aten = torch.ops.aten
@@ -151,7 +151,7 @@ class Image:
 
     def added(self, total: SSAValue, at: Sequence[Term], there: Term, x: Term) -> SSAValue:
         """Some more on top of a total with the extents of the image."""
-        x = either(there, x.to(dtype_of(total)), 0.0)
+        x = either(there, x, 0.0)
         shape = [*self.shape, shape_of(total)[1]]
         updates = self.b.broadcast(x.value, shape)
         return self.b.scatter("add", total, updates, self.indices(at), self.dims, 0)
@@ -200,7 +200,7 @@ class Sampler:
 
     def nothing(self) -> SSAValue:
         """Of the extents of the image, to be added to."""
-        return self.b.full(0, opmath(self.b.dtype), shape_of(self.image.value))
+        return self.b.full(0, self.b.dtype, shape_of(self.image.value))
 
 
 def _channels_second(b: GraphBuilder, x: SSAValue) -> SSAValue:
@@ -288,7 +288,7 @@ def _linear_backward(
             total = s.image.added(total, at, there, part)
     along = _along_with_vectors if vectors else _along
     parts = [along(corners, shares, gradient, dim) for dim in range(len(s.axes))]
-    return total, [_summed(part) * slope for part, slope in zip(parts, slopes, strict=True)]
+    return total, [_summed(p) * slope for p, slope in zip(parts, slopes, strict=True)]
 
 
 Corners: TypeAlias = Mapping[tuple[int, ...], tuple[Term, Term]]
@@ -321,10 +321,9 @@ def _along(corners: Corners, shares: Sequence[tuple[Term, Term]], gradient: Term
 
 def _summed(x: Term) -> Term:
     """Over the channels."""
-    b, dtype = x.b, dtype_of(x.value)
     last = rank(x.value) - 1
-    total = b.reduce("add", b.convert(x.value, opmath(dtype)), [last])
-    return Term(b, b.convert(b.keep(total, shape_of(x.value), [last]), dtype))
+    total = x.b.reduce("add", x.value, [last])
+    return Term(x.b, x.b.keep(total, shape_of(x.value), [last]))
 
 
 # --- cubic --------------------------------------------------------------------------------------
@@ -444,15 +443,16 @@ def grid_sampler_backward(
     corners: bool,
     output_mask: Sequence[bool],
 ) -> Tensors:
-    """The gradients of image, if it is asked for, and grid; half precision adds up in f32."""
+    """The gradients of image, if it is asked for, and grid."""
     b.dtype = dtype_of(x)
+    if b.dtype in HALVES:
+        raise NotNative("eager adds gradients up in half precision, one after the other")
     sampler = Sampler.of(n, b, x, grid, padding, corners)
     if any(extent == 0 for extent in shape_of(gradient)):
         of_image = b.full(0, b.dtype, shape_of(x)) if output_mask[0] else None
         return of_image, b.full(0, b.dtype, shape_of(grid))
     total, slopes = _BACKWARD[mode](sampler, _channels_last(b, gradient), output_mask[0])
-    of_image = None if total is None else b.convert(total, b.dtype)
-    return of_image, b.concat([slope.value for slope in reversed(slopes)], n + 1)
+    return total, b.concat([slope.value for slope in reversed(slopes)], n + 1)
 
 
 HANDLERS: Mapping[Any, Handler] = {
