@@ -15,6 +15,7 @@ from lpu_mlir.frontend import (
     indexing,
     matmul,
     order,
+    padding,
     pointwise,
     pooling,
     reduce,
@@ -37,6 +38,7 @@ HANDLERS: Mapping[Any, Handler] = {
     **pooling.HANDLERS,
     **distance.HANDLERS,
     **sampling.HANDLERS,
+    **padding.HANDLERS,
 }
 
 BY_NAME: Mapping[str, Handler] = {
