@@ -433,6 +433,16 @@ class Term:
         return self.apply("div", other)
 
 
+def either(condition: Term, then: Term | float, otherwise: Term | float) -> Term:
+    """A choice element by element; a number takes the dtype of the other side."""
+    like = then if isinstance(then, Term) else otherwise
+    if not isinstance(like, Term):
+        raise TypeError("one of the sides has to be a tensor")
+    b, dtype = like.b, dtype_of(like.value)
+    sides = [t if isinstance(t, Term) else Term(b, b.full(t, dtype)) for t in (then, otherwise)]
+    return condition.apply("select", *sides)
+
+
 def swapped(shape: Sequence[Expr], swap: bool) -> list[Expr]:
     """The extents with the last two changing places, if asked."""
     return [*shape[:-2], shape[-1], shape[-2]] if swap else list(shape)

@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 from torch import _decomp
 from torch._decomp import core_aten_decompositions
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from lpu_mlir.frontend import fused
 
@@ -70,12 +71,42 @@ COPIES: Mapping[Any, Any] = {
 }
 """Operators that copy what others give a view of."""
 
+
+def native_dropout(
+    x: torch.Tensor, p: float, train: bool | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(x with some elements dropped, which are kept), as eager draws and scales them.
+
+    NotImplemented, which leaves the operator as it is, where eager gives an error or another mask.
+    """
+    if train is not None and not train:
+        return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    empty = statically_known_true(x.numel() == 0)
+    if empty or not x.is_floating_point() or isinstance(p, torch.SymFloat):
+        return NotImplemented
+    keep = 1 - p
+    kept = _drawn(x, keep)
+    scale = x.new_full((), 1 / keep if keep else 0.0)  # rounded, in half precision
+    return x * kept * scale, kept
+
+
+def _drawn(x: torch.Tensor, p: float) -> torch.Tensor:
+    """True with that probability: drawn in the order in which `x` is in memory."""
+    like = torch.empty_like(x, dtype=torch.bool)
+    if like.is_contiguous():
+        return torch.bernoulli(like, p)
+    order = sorted(range(like.ndim), key=lambda dim: (like.stride(dim), like.size(dim)))[::-1]
+    back = sorted(range(like.ndim), key=order.__getitem__)
+    return torch.bernoulli(like.permute(order), p).permute(back)
+
+
 OWN: Mapping[Any, Callable[..., Any]] = {
     aten._scaled_dot_product_flash_attention_for_cpu.default: fused.attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: fused.attention_backward,
     aten._native_multi_head_attention.default: fused.multi_head_attention,
     aten._transformer_encoder_layer_fwd.default: fused.transformer_encoder_layer,
     aten.mkldnn_rnn_layer.default: fused.recurrent_layer,
+    aten.native_dropout.default: native_dropout,
     aten.ldexp.Tensor: ldexp,
     aten.ldexp_.default: ldexp_,
     aten.index_fill.int_Scalar: index_fill,
@@ -85,6 +116,7 @@ OWN: Mapping[Any, Callable[..., Any]] = {
 """Decompositions beside, or instead of, PyTorch's."""
 
 BEYOND_CORE: Sequence[Any] = (
+    aten.rrelu_with_noise_backward.default,
     aten.tril_indices.default,
     aten.triu_indices.default,
 )

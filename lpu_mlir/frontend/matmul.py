@@ -9,8 +9,8 @@ import torch
 from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr
-from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors, Term, dtype_of, shape_of
-from lpu_mlir.frontend.dtypes import opmath
+from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors, Term, dtype_of, rank, shape_of
+from lpu_mlir.frontend.dtypes import HALVES, opmath
 from lpu_mlir.frontend.errors import NotNative
 
 aten = torch.ops.aten
@@ -41,6 +41,42 @@ def product_add(
         bias = Term(b, b.convert(added, dtype))
         result = result + (bias if beta == 1 else bias * Term(b, b.number(beta, dtype)))
     return b.convert(result.value, b.dtype)
+
+
+def vector_add(
+    b: GraphBuilder,
+    added: SSAValue,
+    x: SSAValue,
+    y: SSAValue,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+) -> SSAValue:
+    """addmv: beta * added + alpha * (x @ y) of a matrix and a vector."""
+    if b.dtype in HALVES:
+        raise NotNative("eager rounds the product of half precision by itself")
+    row = [*[Expr.const(1)] * (1 - rank(added)), *shape_of(added), Expr.const(1)]
+    column = b.reshape(y, [*shape_of(y), Expr.const(1)])
+    result = product_add(b, b.reshape(added, row), x, column, beta=beta, alpha=alpha)
+    return b.reshape(result, b.shape)
+
+
+def batches_add(
+    b: GraphBuilder,
+    added: SSAValue,
+    x: SSAValue,
+    y: SSAValue,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+) -> SSAValue:
+    """addbmm: beta * added + alpha * the sum of x @ y over the batch, as one product."""
+    if b.dtype in HALVES:
+        raise NotNative("eager rounds half precision after each matrix of the batch")
+    batch, rows, inner = shape_of(x)
+    wide = b.reshape(b.transpose(x, [1, 0, 2]), [rows, batch * inner])
+    tall = b.reshape(y, [batch * inner, shape_of(y)[2]])
+    return b.broadcast(product_add(b, added, wide, tall, beta=beta, alpha=alpha), b.shape)
 
 
 def dot(b: GraphBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
@@ -78,6 +114,8 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.bmm.default: product,
     aten.addmm.default: product_add,
     aten.baddbmm.default: product_add,
+    aten.addmv.default: vector_add,
+    aten.addbmm.default: batches_add,
     aten.dot.default: dot,
     aten.mv.default: mv,
 }

@@ -73,10 +73,6 @@ def stable_sort(
     return sort(b, x, dim, descending)
 
 
-def topk(b: GraphBuilder, x: SSAValue, *_: Any, **__: Any) -> SSAValue:
-    raise NotNative("which of equal values it takes is known to eager alone")
-
-
 def histc(
     b: GraphBuilder, x: SSAValue, bins: int = 100, lowest: Number = 0, highest: Number = 0
 ) -> SSAValue:
@@ -102,6 +98,5 @@ def histc(
 HANDLERS: Mapping[Any, Handler] = {
     aten.sort.default: sort,
     aten.sort.stable: stable_sort,
-    aten.topk.default: topk,
     aten.histc.default: histc,
 }

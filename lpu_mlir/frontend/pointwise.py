@@ -55,6 +55,21 @@ def rounding(kind: str) -> Handler:
     return handler
 
 
+MOST_DECIMALS = 30
+"""Powers of ten that f32 has."""
+
+
+def round_decimals(b: GraphBuilder, x: SSAValue, *, decimals: int) -> SSAValue:
+    """Scaled by a power of ten, rounded and scaled back; half precision in f32."""
+    if not b.dtype.is_floating_point or abs(decimals) > MOST_DECIMALS:
+        raise NotNative("decimals of integers, or more than f32 has")
+    power = 10.0 ** abs(decimals)
+    term = Term(b, b.convert(x, opmath(b.dtype)))
+    if decimals < 0:
+        return ((term / power).apply("round") * power).to(b.dtype).value
+    return ((term * power).apply("round") / power).to(b.dtype).value
+
+
 def binary(kind: str) -> Handler:
     """Computed in the result's dtype, to which eager promotes the operands."""
 
@@ -276,6 +291,14 @@ def signbit(b: GraphBuilder, x: SSAValue) -> SSAValue:
     return b.pointwise("lt", x, b.full(0, dtype))
 
 
+def angle(b: GraphBuilder, x: SSAValue) -> SSAValue:
+    """Of real numbers: pi for those below 0, NaN for NaN."""
+    value = b.convert(x, b.dtype)
+    negative = b.pointwise("lt", value, b.full(0, b.dtype))
+    result = b.select(negative, b.full(math.pi, b.dtype), b.full(0, b.dtype))
+    return b.select(b.pointwise("ne", value, value), value, result)
+
+
 def logical_not(b: GraphBuilder, x: SSAValue) -> SSAValue:
     return b.pointwise("not", b.convert(x, torch.bool))
 
@@ -344,7 +367,7 @@ HANDLERS: Mapping[Any, Handler] = {
     **{
         getattr(getattr(aten, f"bitwise_{name}"), overload): binary(name)
         for name in ("and", "or", "xor")
-        for overload in ("Tensor", "Scalar")
+        for overload in ("Tensor", "Scalar", "Scalar_Tensor")
     },
     **{getattr(aten, f"logical_{name}").default: logical(name) for name in ("and", "or", "xor")},
     aten.true_divide.Tensor: product("div"),
@@ -352,6 +375,7 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.div.Scalar_mode: divide,
     aten.remainder.Tensor: binary("remainder"),
     aten.remainder.Scalar: binary("remainder"),
+    aten.remainder.Scalar_Tensor: binary("remainder"),
     aten.fmod.Tensor: binary("fmod"),
     aten.fmod.Scalar: binary("fmod"),
     aten.atan2.default: binary("atan2"),
@@ -364,10 +388,14 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.bitwise_not.default: unary("not"),
     aten.bitwise_left_shift.Tensor: binary("shl"),
     aten.bitwise_left_shift.Tensor_Scalar: binary("shl"),
+    aten.bitwise_left_shift.Scalar_Tensor: binary("shl"),
     aten.__lshift__.Scalar: binary("shl"),
+    aten.__lshift__.Tensor: binary("shl"),
     aten.bitwise_right_shift.Tensor: binary("shr"),
     aten.bitwise_right_shift.Tensor_Scalar: binary("shr"),
+    aten.bitwise_right_shift.Scalar_Tensor: binary("shr"),
     aten.__rshift__.Scalar: binary("shr"),
+    aten.__rshift__.Tensor: binary("shr"),
     aten.pow.Tensor_Scalar: pow_scalar,
     aten.pow.Tensor_Tensor: binary("pow"),
     aten.pow.Scalar: binary("pow"),
@@ -375,6 +403,8 @@ HANDLERS: Mapping[Any, Handler] = {
     aten.addcmul.default: composite(addcmul),
     aten.addcdiv.default: composite(addcdiv),
     aten.logical_not.default: logical_not,
+    aten.angle.default: angle,
+    aten.round.decimals: round_decimals,
     aten.sign.default: sign,
     aten.signbit.default: signbit,
     aten.isnan.default: isnan,

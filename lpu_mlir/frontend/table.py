@@ -14,13 +14,16 @@ from lpu_mlir.frontend import (
     bags,
     convolution,
     creation,
+    distance,
     indexing,
     masks,
     matmul,
     order,
+    padding,
     pointwise,
     pooling,
     reduce,
+    sampling,
     scattering,
     searching,
     views,
@@ -44,14 +47,21 @@ HANDLERS: Mapping[Any, Handler] = {
     **searching.HANDLERS,
     **convolution.HANDLERS,
     **pooling.HANDLERS,
+    **distance.HANDLERS,
+    **sampling.HANDLERS,
+    **padding.HANDLERS,
 }
 
 _DRAWS = "it draws from PyTorch's generator, so that a seed gives the numbers that it gives eager"
+_TIES = "which of equal values it takes is known to eager alone"
 _COMPLEX = "complex numbers are kept and computed on the host"
 
 ON_HOST: Mapping[Any, str] = {
     aten._local_scalar_dense.default: "a number read by Python",
     aten.nonzero.default: "how many elements it finds depends on data",
+    aten.topk.default: _TIES,
+    aten.kthvalue.default: _TIES,
+    aten.mode.default: _TIES,
     aten.rand.default: _DRAWS,
     aten.randn.default: _DRAWS,
     aten.randperm.default: _DRAWS,

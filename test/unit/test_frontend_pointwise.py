@@ -1,10 +1,11 @@
 """ATen operators that work element by element: promotion and rounding as in eager."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
-from frontend_checks import DTYPES, FLOATS, INTEGERS, check, sample
+from frontend_checks import DTYPES, FLOATS, INTEGERS, SHAPES, check, sample
 
 from lpu_mlir.dialects.lpu_graph import ConvertOp, PointwiseOp
 from lpu_mlir.frontend.dtypes import promote
@@ -280,3 +281,52 @@ def test_numbers_in_tensors_as_factors(dtype: torch.dtype):
     for value in (number, 0 * number):
         for result, expected in zip(compiled(x, value), function(x, value), strict=True):
             torch.testing.assert_close(result, expected)
+
+
+NUMBER_FIRST = {
+    "and": aten.bitwise_and.Scalar_Tensor,
+    "or": aten.bitwise_or.Scalar_Tensor,
+    "xor": aten.bitwise_xor.Scalar_Tensor,
+    "remainder": aten.remainder.Scalar_Tensor,
+}
+SHIFTS = {
+    "left": aten.bitwise_left_shift.Scalar_Tensor,
+    "right": aten.bitwise_right_shift.Scalar_Tensor,
+}
+
+
+@pytest.mark.parametrize("mode", ["fake", "symbolic"])
+@pytest.mark.parametrize("number", [300, 7, -5])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_numbers_before_tensors(dtype: torch.dtype, number: int, mode: str):
+    for shape in SHAPES:
+        x = sample(dtype, shape)
+        for operator in NUMBER_FIRST.values():
+            nonzero = torch.where(x == 0, 3, x).to(dtype)
+            check(partial(operator, number), nonzero, exact=True, mode=mode)
+        for operator in SHIFTS.values():
+            places = x.abs().to(dtype) % 4
+            check(partial(operator, number), places, exact=True, mode=mode)
+            check(lambda x: x << x, places, exact=True, mode=mode)
+        check(aten.__lshift__.Tensor, x, x.abs() % 4, exact=True, mode=mode)
+        check(aten.__rshift__.Tensor, x, x.abs() % 4, exact=True, mode=mode)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_remainder_of_a_number(dtype: torch.dtype):
+    x = sample(dtype, (5, 6), special=True)
+    for number in (2.5, 300.7, -1, float("inf")):
+        check(partial(aten.remainder.Scalar_Tensor, number), x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_angle_of_real_numbers(dtype: torch.dtype):
+    for shape in ((), (0, 3), (5, 6)):
+        check(torch.angle, sample(dtype, shape, special=True), exact=True)
+
+
+@pytest.mark.parametrize("decimals", [-6, -2, -1, 0, 1, 2, 3, 12])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_round_to_decimals(dtype: torch.dtype, decimals: int):
+    x = torch.cat([sample(dtype, (300,), special=True) * 40, torch.arange(-9, 9).to(dtype) / 4])
+    check(lambda x: torch.round(x, decimals=decimals), x, exact=True)

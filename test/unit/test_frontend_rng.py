@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from frontend_checks import FLOATS
 from torch.utils.checkpoint import checkpoint
 
 import lpu_mlir
@@ -43,6 +44,9 @@ def test_gradients_and_the_generator_after():
     assert host["lpu_mlir.set_rng_state"] > 0
 
 
+aten = torch.ops.aten
+
+CASES = ((0.3, True), (0.0, True), (1.0, None), (0.1, None), (0.5, False))
 LAYOUTS = {
     "transposed": lambda x: x[0].transpose(1, 2),
     "channels last": lambda x: x.contiguous(memory_format=torch.channels_last),
@@ -74,3 +78,47 @@ def test_numbers_are_drawn_in_the_order_of_memory(layout: str, draw: str):
         result = torch.compile(function, backend="lpu_mlir")(x)
     assert len(report.graphs) == 1
     torch.testing.assert_close(result, expected)
+
+
+@pytest.mark.parametrize("layout", ["transposed", "channels last", "without dims"])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_dropout_draws_outside_and_scales_natively(dtype: torch.dtype, layout: str):
+    """Bit by bit, the state of the generator afterwards included."""
+    torch._dynamo.reset()
+    x = LAYOUTS[layout](torch.randn(2, 3, 4, 5)).to(dtype)
+
+    def function(x):
+        drawn = [aten.native_dropout(x, p, train) for p, train in CASES]
+        return [part for pair in drawn for part in pair]
+
+    torch.manual_seed(1)
+    expected = [*function(x), torch.rand(3)]
+    torch.manual_seed(1)
+    with lpu_mlir.Report() as report:
+        results = [*torch.compile(function, backend="lpu_mlir")(x), torch.rand(3)]
+    assert {fallback.op for fallback in report.fallbacks} == {"aten.bernoulli"}
+    for result, wanted in zip(results, expected, strict=True):
+        torch.testing.assert_close(result, wanted, rtol=0, atol=0, check_stride=True)
+
+
+def test_dropout_of_what_is_not_finite_or_known():
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda x: aten.native_dropout(x, 0.3, True), backend="lpu_mlir", dynamic=True
+    )
+    for count in (50, 7):
+        x = torch.tensor([float("inf"), float("nan"), -0.0] * count)
+        torch.manual_seed(1)
+        expected = aten.native_dropout(x, 0.3, True)
+        torch.manual_seed(1)
+        for result, wanted in zip(compiled(x), expected, strict=True):
+            torch.testing.assert_close(result, wanted, rtol=0, atol=0, equal_nan=True)
+
+
+def test_dropout_of_nothing_stays_with_eager():
+    torch._dynamo.reset()
+    with lpu_mlir.Report() as report:
+        torch.compile(lambda x: aten.native_dropout(x, 0.3, True)[0], backend="lpu_mlir")(
+            torch.ones(0, 3)
+        )
+    assert [fallback.op for fallback in report.fallbacks] == ["aten.native_dropout"]
