@@ -6,6 +6,7 @@ A pair of an entry and a dtype ends in one verdict. From the worst of its sample
     failed      compiling or running raised something
     refused     `Unsupported` was raised
     as aot_eager  one of these, and the backend aot_eager does no better with the same sample
+    known       wrong, and known.py says why
     rounding    further from eager than PyTorch's tolerance, but no further from the result in f64
                 than eager is at worst
     random      the values depend on the seed and are others than eager's; shapes and dtypes agree
@@ -27,6 +28,7 @@ from unittest.mock import patch
 
 import torch
 from databases import Call, Entry
+from known import known
 from torch import Tensor
 from torch.testing._internal import common_methods_invocations
 from torch.utils._pytree import tree_leaves
@@ -35,7 +37,7 @@ from lpu_mlir import Report, Unsupported
 
 FAULTS = ("wrong", "failed", "refused")
 GOOD = ("rounding", "random", "right")
-VERDICTS = (*FAULTS, "as aot_eager", *GOOD, "not called", "no sample")
+VERDICTS = (*FAULTS, "as aot_eager", "known", *GOOD, "not called", "no sample")
 """From the worst to the best."""
 ROUNDED = (torch.bfloat16, torch.float16, torch.float32)
 
@@ -211,6 +213,8 @@ def try_pair(entry: Entry, dtype: torch.dtype, settings: Settings) -> Record:
         for number, (name, call) in enumerate(calls):
             report = Report()
             verdict = _try_sample(call, entry, dtype, settings, record, report)
+            if verdict == "wrong" and (reason := known(entry.name, name)):
+                verdict, record.detail = "known", reason
             if verdict in GOOD:
                 note_uses(record, report, number)
             found[verdict] += 1

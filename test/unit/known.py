@@ -1,0 +1,31 @@
+"""Where results differ from eager's, and why that is left so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatch
+
+_PADDING = (
+    "convolution multiplies the zeros of padding and between elements, so that infinite weights "
+    "make NaN where eager, depending on which of its libraries computes, may skip them"
+)
+
+KNOWN: Mapping[tuple[str, str], str] = {
+    ("nn.functional.conv_transpose*", "non-finite"): _PADDING,
+    ("nn.functional.gelu", "non-finite"): (
+        "eager gives NaN for an infinite f32 or bf16 among several elements, and infinity for a "
+        "single one, as it does in f64 and f16; here it is infinity"
+    ),
+    ("nn.functional.conv_transpose3d", "transposed"): "the order of a sum: 2e-5 in two elements",
+}
+"""Patterns of an entry's name and of what a sample is called -> the reason."""
+
+
+def known(entry: str, sample: str) -> str:
+    """Why a sample is known to give something else than eager; nothing if it is not."""
+    found = (
+        reason
+        for (name, called), reason in KNOWN.items()
+        if fnmatch(entry, name) and fnmatch(sample, called)
+    )
+    return next(found, "")
