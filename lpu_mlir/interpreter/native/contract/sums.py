@@ -19,6 +19,9 @@ UNROLLED = 96
 """Multiply-adds in the body of the innermost loop, at most."""
 STEPS = 8
 """Trips of a loop in its body, at most."""
+BLOCK = 128
+"""Products that are added one after the other where sums are long: their error then grows with this
+and with the number of such blocks, and not with the length."""
 FETCHED = 14
 """Rows that the next block is fetched for ahead, at most."""
 STREAMED_BYTES = 1024
@@ -52,13 +55,35 @@ class Summation:
         trips = b.floor_divide(axis.size, self.what.width(axis))
         unroll = self._unroll(axis, trips, axes[1:])
         whole = trips if unroll == 1 else b.round_down(trips, unroll)
-        sets = self._walk(axes, place, (0, whole), unroll, sets)
+        sets = self._in_blocks(axes, place, whole, unroll, sets)
         if whole != trips:
             last = self._walk(axes, place, (whole, trips), 1, sets[:1])
             sets = [*last, *sets[1:]]
         if axis is self.what.plan.vector:
             sets = self._rest(axis, place, sets)
         return sets
+
+    def _in_blocks(
+        self, axes: Sequence[Axis], place: Place, trips: Int, unroll: int, sets: list[Sums]
+    ) -> list[Sums]:
+        """The first trips along the first axis; each block of many begins anew and is then added.
+
+        Where lanes run along what is summed, each has a small part of it anyway.
+        """
+        what, b = self.what, self.what.b
+        steps = prod(known(axis.size) for axis in axes[1:])
+        block = max(1, BLOCK // (max(1, steps) * unroll)) * unroll
+        if what.plan.dot or (isinstance(trips, int) and trips <= 2 * block):
+            return self._walk(axes, place, (0, trips), unroll, sets)
+        with b.loop(0, trips, block, [*chain(*sets)]) as loop:
+            end = b.add(loop.index, block)
+            if not isinstance(trips, int) or trips % block:
+                end = b.minimum(end, trips)
+            nothing = [[what.arithmetic.zero(what.plan.lanes)] * len(self.rows)] * len(sets)
+            own = self._walk(axes, place, (loop.index, end), unroll, nothing)
+            pairs = zip(loop.carried, chain(*own), strict=True)
+            loop.carry(what.arithmetic.add(total, part) for total, part in pairs)
+        return self._sets(loop.results)
 
     def _walk(
         self,
