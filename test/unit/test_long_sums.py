@@ -14,8 +14,11 @@ pytestmark = pytest.mark.sampled
 
 TERMS = 1_000_000
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
-ROUNDINGS = 2
-"""How many roundings of the largest result an error may be above eager's."""
+FACTOR, ROUNDINGS = 3, 2
+"""An error may be so many times eager's, by the luck of the order, and so many roundings of the
+largest result; sums one after the other have 10 to 60 times eager's."""
+SCALE = 2.0**-5
+"""So that f16 holds the results."""
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sum": lambda x: x.sum(),
@@ -48,16 +51,12 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_long_sum(name: str, make: Callable[..., Tensor], dtype: torch.dtype):
     function: Any = FUNCTIONS[name]
-    x = make(TERMS, generator=torch.Generator().manual_seed(1)).to(dtype)
+    x = (make(TERMS, generator=torch.Generator().manual_seed(1)) * SCALE).to(dtype)
     torch._dynamo.reset()
     with Report() as report:
         ours = torch.compile(function, backend="lpu_mlir", dynamic=False)(x)
     assert report.native_ops
     exact, eager = function(x.double()), function(x)
-    finite = eager.isfinite()  # half precision may not hold the result
-    assert torch.equal(ours.isfinite(), finite)
-    error, theirs = (
-        (y.double() - exact)[finite].abs().max() for y in (ours, eager) if finite.any()
-    )
-    unit = torch.finfo(dtype).eps / 2 * exact[finite].abs().max()
-    assert error <= theirs + ROUNDINGS * unit
+    error, theirs = ((y.double() - exact).abs().max() for y in (ours, eager))
+    unit = torch.finfo(dtype).eps / 2 * exact.abs().max()
+    assert error <= FACTOR * theirs + ROUNDINGS * unit
