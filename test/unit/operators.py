@@ -1,13 +1,12 @@
 """
 Makes the table of operators from results of conformance runs; run by scripts/operators.
 
-    operators.py collect static.jsonl gradients.jsonl dynamic.jsonl
-    operators.py refresh
+    operators.py static.jsonl gradients.jsonl dynamic.jsonl
 
 The table (lpu_mlir/operators.json) says in which dtypes an overload was native and in which it was
 on the host. For each such claim one sample of PyTorch's database is kept that shows it
-(witnesses.json). To see whether the claims still hold, these are imported, which takes a minute; a
-conformance run, which also looks at values, takes hours.
+(witnesses.json). These are imported again to see what they show today, which takes some minutes; a
+conformance run, which also looks at values, takes hours. New results add to what there is.
 """
 
 from __future__ import annotations
@@ -150,37 +149,25 @@ def witnesses() -> list[Witness]:
     return [Witness(*fields) for fields in json.loads(WITNESSES.read_text())]
 
 
-# --- commands -----------------------------------------------------------------------------------
-
-
-def collect(options: argparse.Namespace) -> None:
-    shown = read(options.results)
-    found = chosen(shown)
-    lines = ",\n".join(map(json.dumps, found))
-    WITNESSES.write_text(f"[\n{lines}\n]\n")
-    _write(set[Claim]().union(*shown.values()))
-
-
-def refresh(_: argparse.Namespace) -> None:
-    _write(set[Claim]().union(*map(imported, witnesses())))
-
-
-def _write(claims: set[Claim]) -> None:
-    table = table_of(claims)
-    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in table.items())
-    TABLE.write_text(f"{{\n{lines}\n}}\n")
+# --- the command --------------------------------------------------------------------------------
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
-    commands = parser.add_subparsers(required=True)
-    parse = commands.add_parser("collect")
-    parse.set_defaults(run=collect)
-    parse.add_argument("results", type=Path, nargs="+")
-    parse = commands.add_parser("refresh")
-    parse.set_defaults(run=refresh)
-    options = parser.parse_args()
-    options.run(options)
+    parser.add_argument("results", type=Path, nargs="*")
+    shown = {witness: imported(witness) for witness in witnesses()}
+    for witness, claims in read(parser.parse_args().results).items():
+        shown.setdefault(witness, claims)
+    claims = set[Claim]().union(*shown.values())
+    _write(WITNESSES, "[]", map(json.dumps, chosen(shown)))
+    rows = table_of(claims).items()
+    _write(TABLE, "{}", (f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows))
+
+
+def _write(path: Path, brackets: str, lines: Iterable[str]) -> None:
+    """JSON with a line for each element."""
+    first, last = brackets
+    path.write_text("\n".join([first, ",\n".join(lines), last]) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A part of PyTorch's operator database: right answers from graphs that this backend compiled."""
+"""Parts of PyTorch's databases: right answers from graphs that this backend compiled."""
 
 import pytest
 import torch
@@ -43,3 +43,34 @@ def test_operator(name: str, dtype: torch.dtype):
     record = try_pair(OPERATORS[name], dtype, Settings(samples=1, fullgraph=True))
     assert record.graphs, record
     assert record.verdict in ("right", "rounding"), record
+
+
+VARIED = (
+    "add cat exp expand gather int matmul nn.functional.gelu nn.functional.layer_norm "
+    "scatter_reduce.amax softmax sort sum"
+).split()
+
+
+@pytest.mark.parametrize("name", VARIED)
+def test_other_layouts_and_values(name: str):
+    record = try_pair(OPERATORS[name], torch.float32, Settings(variants=True))
+    assert record.graphs, record
+    assert record.verdict in ("right", "rounding", "known"), record
+
+
+OTHERS = {
+    "module": ("nn.BatchNorm2d", "nn.Embedding", "nn.MultiheadAttention", "nn.PReLU"),
+    "hop": ("cond.simple", "map.simple", "while_loop_stack_output.simple", "scan.simple"),
+    "optim": ("AdamW", "SGD"),
+}
+
+
+@pytest.mark.parametrize(
+    ("database", "name"), [(database, name) for database in OTHERS for name in OTHERS[database]]
+)
+def test_other_databases(database: str, name: str):
+    entry = entries(database)[name]
+    gradients = torch.float32 in entry.differentiable
+    record = try_pair(entry, torch.float32, Settings(samples=2, gradients=gradients))
+    assert record.graphs, record
+    assert record.verdict == "right", record
