@@ -286,7 +286,8 @@ def join(made: Definition, tensor: SSAValue, consumer: Nest, scalars: Scalars) -
         return joined
     load = next(n for n in consumer.nodes() if isinstance(n, Load) and n.source is tensor)
     moved = made.nest.rewrite(scalars, made.names(load.index)).checks
-    return Nest(joined.dims, joined.stores, (*joined.checks, *moved))
+    checks = dict.fromkeys((*joined.checks, *moved))  # each load brings them along
+    return Nest(joined.dims, joined.stores, tuple(checks))
 
 
 # --- the pass -----------------------------------------------------------------------------------

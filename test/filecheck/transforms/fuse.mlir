@@ -275,6 +275,21 @@ func.func @gathered(%t: tensor<9x4xf32>, %i: tensor<3xi64>) -> tensor<3x4xf32> {
   func.return %1 : tensor<3x4xf32>
 }
 
+// What joins for two loads brings its check once.
+// CHECK-LABEL: func.func @gathered_for_two(
+// CHECK:          lpu_loop.check %{{.*}}, "IndexError"
+// CHECK-NEXT:     %[[V8:\d+]] = lpu_loop.load %t[_0](%{{.*}}) : tensor<9xf32>
+// CHECK-NEXT:     %[[V9:\d+]] = math.absf %[[V8]] : f32
+// CHECK-NEXT:     %[[V10:\d+]] = arith.negf %[[V8]] : f32
+// CHECK-NEXT:     arith.addf %[[V9]], %[[V10]] : f32
+func.func @gathered_for_two(%t: tensor<9xf32>, %i: tensor<3xi64>) -> tensor<3xf32> {
+  %0 = lpu_graph.gather %t[%i] dims <[0]> at 0 : tensor<9xf32>[tensor<3xi64>] -> tensor<3xf32>
+  %1 = lpu_graph.pointwise "abs"(%0) : tensor<3xf32> -> tensor<3xf32>
+  %2 = lpu_graph.pointwise "neg"(%0) : tensor<3xf32> -> tensor<3xf32>
+  %3 = lpu_graph.pointwise "add"(%1, %2) : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+  func.return %3 : tensor<3xf32>
+}
+
 // Only part of what is checked is read: the check stays where it covers everything.
 // CHECK-LABEL: func.func @partly_read(
 // CHECK-NEXT:   %[[V0:\d+]] = lpu_loop.empty : tensor<3x4xf32>
