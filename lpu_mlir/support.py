@@ -125,6 +125,8 @@ def kind_of(name: str) -> str:
     tensors = any("Tensor" in str(result.type) for result in overload._schema.returns)
     if overload in ON_HOST:
         return "host"
+    if overload in decompositions():
+        return "decomposed" if tensors else "symbolic"
     if overload in HANDLERS or (overload in SPECIAL and tensors):
         return "native"
     if overload in SPECIAL or (not tensors and "sym_" in name):
@@ -132,7 +134,7 @@ def kind_of(name: str) -> str:
     if overload._schema.is_mutable:
         return "functionalized"
     composite = _TORCH.DispatchKey.CompositeImplicitAutograd
-    if overload in decompositions() or overload.has_kernel_for_dispatch_key(composite):
+    if overload.has_kernel_for_dispatch_key(composite):
         return "decomposed"
     return "host"
 

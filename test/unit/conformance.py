@@ -115,6 +115,7 @@ def sweep(options: argparse.Namespace) -> None:
     with options.results.open("a", buffering=1) as file:
         for entry, dtype in _todo(options):
             record = _tried(entry, dtype, settings, options.timeout)
+            record.database = options.database
             file.write(json.dumps(asdict(record)) + "\n")
 
 

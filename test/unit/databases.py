@@ -8,16 +8,18 @@ optim    optim_db: optimizers, three steps of each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.testing import make_tensor
 from torch.testing._internal import common_methods_invocations, common_modules, common_optimizers
 from torch.testing._internal.common_device_type import toleranceOverride
 from torch.testing._internal.hop_db import hop_db
+from torch.testing._internal.opinfo.core import SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
 from variants import VARIANTS
 
@@ -205,6 +207,42 @@ def _optimizer_entry(info: Any) -> Entry:
     return Entry(info.optim_cls.__name__, dtypes, frozenset(), {}, samples)
 
 
+# --- overloads ----------------------------------------------------------------------------------
+
+aten = torch.ops.aten
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+DIRECT: Mapping[str, tuple[Callable[[Tensor], Any], Sequence[torch.dtype]]] = {
+    "bitwise_and.Scalar": (lambda x: aten.bitwise_and.Scalar(x, 3), INTEGERS),
+    "bitwise_or.Scalar": (lambda x: aten.bitwise_or.Scalar(x, 5), INTEGERS),
+    "bitwise_xor.Scalar": (lambda x: aten.bitwise_xor.Scalar(x, 6), INTEGERS),
+    "div.Scalar_mode": (
+        lambda x: aten.div.Scalar_mode(x, 2, rounding_mode="floor"),
+        (*FLOATS, *INTEGERS[:-1]),
+    ),
+    "_native_batch_norm_legit.no_stats": (
+        lambda x: aten._native_batch_norm_legit.no_stats(x, None, None, True, 0.1, 1e-5),
+        FLOATS,
+    ),
+}
+"""What to call with a tensor of 4 by 5 elements, in which dtypes."""
+
+
+def _direct_samples(
+    function: Callable[[Tensor], Any], dtype: torch.dtype, gradients: bool
+) -> Iterator[tuple[str, Call]]:
+    x = make_tensor((4, 5), dtype=dtype, device="cpu", requires_grad=gradients)
+    yield "sample 0", OpCall(function, SampleInput(x), gradients)
+
+
+def _direct_entry(
+    named: tuple[str, tuple[Callable[[Tensor], Any], Sequence[torch.dtype]]],
+) -> Entry:
+    name, (function, dtypes) = named
+    samples = partial(_direct_samples, function)
+    return Entry(name, frozenset(dtypes), frozenset(), {}, samples)
+
+
 # --- common -------------------------------------------------------------------------------------
 
 
@@ -264,6 +302,7 @@ _SOURCES: Mapping[str, tuple[Any, Callable[[Any], Entry]]] = {
     "hop": (hop_db, _op_entry),
     "module": (common_modules.module_db, _module_entry),
     "optim": (common_optimizers.optim_db, _optimizer_entry),
+    "direct": (DIRECT.items(), _direct_entry),
 }
 DATABASES = tuple(_SOURCES)
 

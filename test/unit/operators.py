@@ -4,9 +4,10 @@ Makes the table of operators from results of conformance runs; run by scripts/op
     operators.py static.jsonl gradients.jsonl dynamic.jsonl
 
 The table (lpu_mlir/operators.json) says in which dtypes an overload was native and in which it was
-on the host. For each such claim one sample of PyTorch's database is kept that shows it
-(witnesses.json). These are imported again to see what they show today, which takes some minutes; a
-conformance run, which also looks at values, takes hours. New results add to what there is.
+on the host. For each such claim one sample of PyTorch's databases is kept that shows it
+(witnesses.json), those for core ATen apart. These are imported again to see what they show today,
+which takes some minutes; a conformance run, which also looks at values, takes hours. New results
+add to what there is.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import torch
 from databases import entries
 from functorch.compile import make_boxed_func
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.testing._internal import common_methods_invocations
 from verdicts import GOOD
 
@@ -33,7 +35,7 @@ from lpu_mlir.capture import Boxed, compile_captured
 from lpu_mlir.frontend.importer import import_graph
 from lpu_mlir.frontend.nodes import drop_tokens
 from lpu_mlir.frontend.uses import Use
-from lpu_mlir.support import kind_of
+from lpu_mlir.support import kind_of, supported_ops
 
 TABLE = Path(__file__).parents[2] / "lpu_mlir" / "operators.json"
 WITNESSES = Path(__file__).parent / "witnesses.json"
@@ -43,8 +45,9 @@ Claim = tuple[str, str, str]
 
 
 class Witness(NamedTuple):
-    """A sample of op_db, and how to compile it."""
+    """A sample of a database, and how to compile it."""
 
+    database: str
     op: str
     dtype: str
     gradients: bool
@@ -97,15 +100,16 @@ def read(paths: Sequence[Path]) -> Mapping[Witness, set[Claim]]:
         if record["verdict"] not in GOOD:
             continue
         dtype, gradients = record["dtype"], record["gradients"]
+        first = record.get("database", "op"), record["op"]
         for *use, sample in record["uses"]:
-            witness = Witness(record["op"], dtype, gradients, record["dynamic"], sample)
+            witness = Witness(*first, dtype, gradients, record["dynamic"], sample)
             shown[witness].update(claims_of([Use(*use)], dtype, gradients))
     return shown
 
 
 def chosen(shown: Mapping[Witness, set[Claim]]) -> list[Witness]:
     """A few that show all that is shown: always the one that shows most of the rest."""
-    left, rest = set[Claim]().union(*shown.values()), dict(shown)
+    left, rest = set[Claim]().union(*shown.values()), {w: c for w, c in shown.items() if c}
     found: list[Witness] = []
     while left:
         best = max(rest, key=lambda witness: (len(rest[witness] & left), _simplicity(witness)))
@@ -125,12 +129,15 @@ def imported(witness: Witness) -> set[Claim]:
 
     def compiler(gm: fx.GraphModule, _: Sequence[Any]) -> Boxed:
         drop_tokens(gm)
-        uses.extend(import_graph(gm).uses)
+        with unset_fake_temporarily():
+            uses.extend(import_graph(gm).uses)
         return make_boxed_func(gm)
 
     torch._dynamo.reset()
     backend = partial(compile_captured, compiler=compiler)
-    calls = entries()[witness.op].calls(getattr(torch, witness.dtype), witness.gradients)
+    calls = entries(witness.database)[witness.op].calls(
+        getattr(torch, witness.dtype), witness.gradients
+    )
     _, call = next(islice(calls, witness.sample, None))
     with warnings.catch_warnings(), plain():
         warnings.simplefilter("ignore")
@@ -145,8 +152,14 @@ def plain() -> Any:
     )
 
 
-def witnesses() -> list[Witness]:
-    return [Witness(*fields) for fields in json.loads(WITNESSES.read_text())]
+def witnesses(part: str) -> list[Witness]:
+    """Those for "core", or for "others"."""
+    return [Witness(*fields) for fields in json.loads(WITNESSES.read_text())[part]]
+
+
+def is_core(claim: Claim) -> bool:
+    row = supported_ops().get(claim[0])
+    return row is not None and row.core
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -155,19 +168,26 @@ def witnesses() -> list[Witness]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("results", type=Path, nargs="*")
-    shown = {witness: imported(witness) for witness in witnesses()}
+    known = [*witnesses("core"), *witnesses("others")]
+    shown = {witness: imported(witness) for witness in known}
     for witness, claims in read(parser.parse_args().results).items():
         shown.setdefault(witness, claims)
-    claims = set[Claim]().union(*shown.values())
-    _write(WITNESSES, "[]", map(json.dumps, chosen(shown)))
-    rows = table_of(claims).items()
-    _write(TABLE, "{}", (f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows))
+    core = chosen({witness: set(filter(is_core, claims)) for witness, claims in shown.items()})
+    every = set[Claim]().union(*shown.values())
+    rest = every.difference(*(shown[witness] for witness in core))
+    others = chosen({witness: claims & rest for witness, claims in shown.items()})
+    parts = {"core": core, "others": others}
+    WITNESSES.write_text(
+        _by_lines((f'"{part}"', json.dumps(found)) for part, found in parts.items())
+    )
+    rows = table_of(every).items()
+    TABLE.write_text(_by_lines((json.dumps(name), json.dumps(row)) for name, row in rows))
 
 
-def _write(path: Path, brackets: str, lines: Iterable[str]) -> None:
-    """JSON with a line for each element."""
-    first, last = brackets
-    path.write_text("\n".join([first, ",\n".join(lines), last]) + "\n")
+def _by_lines(items: Iterable[tuple[str, str]]) -> str:
+    """JSON of an object with a line for each item."""
+    lines = ",\n".join(f"{key}: {value}" for key, value in items)
+    return f"{{\n{lines}\n}}\n"
 
 
 if __name__ == "__main__":

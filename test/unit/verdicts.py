@@ -67,6 +67,7 @@ class Record:
     graphs: int = 0
     host_calls: list[str] = field(default_factory=list[str])
     """Operators that ran in eager beside the kernels."""
+    database: str = "op"
     gradients: bool = False
     dynamic: bool | None = False
     uses: list[list[Any]] = field(default_factory=list[list[Any]])
