@@ -234,6 +234,8 @@ def clamp(
     b: GraphBuilder, x: SSAValue, low: Operand | None = None, high: Operand | None = None
 ) -> SSAValue:
     """The upper bound wins over the lower one; NaN stays, in `x` and in the bounds."""
+    if b.dtype == torch.bool:
+        raise NotNative("eager clamps no booleans")
     x = b.convert(x, b.dtype)
     if low is not None:
         x = b.pointwise("maximum", x, b.operand(low, b.dtype))
