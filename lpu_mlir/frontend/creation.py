@@ -9,7 +9,7 @@ import torch
 from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr
-from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors, Term, shape_of
+from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors, Term, dtype_of, rank, shape_of
 from lpu_mlir.frontend.errors import NotNative
 
 aten = torch.ops.aten
@@ -73,6 +73,8 @@ def repeated(b: GraphBuilder, repeats: SSAValue, *, output_size: Any = None) -> 
     """Each position as many times as `repeats` says: how many repetitions end up to each place."""
     if output_size is None:
         raise NotNative("how many there are depends on data")
+    if rank(repeats) != 1 or dtype_of(repeats) not in (torch.int64, torch.int32):
+        raise NotNative("eager refuses such numbers of repetitions")
     count = Term(b, b.number(b.shape[0], torch.int64))
     times = Term(b, b.convert(repeats, torch.int64))
     total = Term(b, b.reduce("add", times.value, [0]))
@@ -81,7 +83,8 @@ def repeated(b: GraphBuilder, repeats: SSAValue, *, output_size: Any = None) -> 
     ends = Term(b, b.scan("add", times.value, 0)) + Term(b, b.zero_if(right.value, "RuntimeError"))
     ones = b.full(1, torch.int64, shape_of(repeats))
     none = b.full(0, torch.int64, [b.shape[0] + 1])
-    ended = b.scan("add", b.scatter("add", none, ones, [ends.value], [0], 0), 0)
+    ends = b.scatter("add", none, ones, [ends.value], [0], 0, error="RuntimeError")
+    ended = b.scan("add", ends, 0)
     return b.convert(b.slice(ended, [0], b.shape), b.dtype)
 
 

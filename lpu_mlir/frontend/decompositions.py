@@ -77,12 +77,13 @@ def native_dropout(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(x with some elements dropped, which are kept), as eager draws and scales them.
 
-    NotImplemented, which leaves the operator as it is, where eager gives an error or another mask.
+    NotImplemented, which leaves the operator as it is, where eager gives an error.  An empty mask
+    is of booleans, as PyTorch's rules say, where eager's kernel gives one of the dtype of `x`.
     """
-    if train is not None and not train:
+    nothing = statically_known_true(x.numel() == 0)
+    if nothing or (train is not None and not train):
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
-    empty = statically_known_true(x.numel() == 0)
-    if empty or not x.is_floating_point() or isinstance(p, torch.SymFloat):
+    if not x.is_floating_point() or isinstance(p, torch.SymFloat):
         return NotImplemented
     keep = 1 - p
     kept = _drawn(x, keep)
@@ -100,6 +101,15 @@ def _drawn(x: torch.Tensor, p: float) -> torch.Tensor:
     return torch.bernoulli(like.permute(order), p).permute(back)
 
 
+def affine_grid_generator(theta: torch.Tensor, size: Sequence[int], align_corners: bool) -> Any:
+    """PyTorch's rule, which makes a constant of its own, of which there must be none, for one
+    position; eager then runs the operator."""
+    if any(statically_known_true(extent == 1) for extent in size[2:]):
+        return NotImplemented
+    rule: Any = getattr(_decomp, "decomposition_table")[aten.affine_grid_generator.default]
+    return rule(theta, size, align_corners)
+
+
 OWN: Mapping[Any, Callable[..., Any]] = {
     aten._scaled_dot_product_flash_attention_for_cpu.default: fused.attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: fused.attention_backward,
@@ -107,6 +117,7 @@ OWN: Mapping[Any, Callable[..., Any]] = {
     aten._transformer_encoder_layer_fwd.default: fused.transformer_encoder_layer,
     aten.mkldnn_rnn_layer.default: fused.recurrent_layer,
     aten.native_dropout.default: native_dropout,
+    aten.affine_grid_generator.default: affine_grid_generator,
     aten.ldexp.Tensor: ldexp,
     aten.ldexp_.default: ldexp_,
     aten.index_fill.int_Scalar: index_fill,

@@ -83,6 +83,8 @@ def index_add(
     source = b.convert(source, b.dtype)
     if alpha != 1 and b.dtype == torch.bool:
         raise NotNative("booleans times a number")
+    if any(extent == 0 for extent in shape_of(x)):
+        raise NotNative("what eager does with positions in nothing depends on its form")
     if alpha != 1:
         source = b.pointwise("mul", source, b.number(alpha, b.dtype))
     elif rank(x) > 1:
@@ -95,6 +97,8 @@ def index_add(
 def index_copy(
     b: GraphBuilder, x: SSAValue, dim: int, index: SSAValue, source: SSAValue
 ) -> SSAValue:
+    if dtype_of(index) != torch.int64:
+        raise NotNative("eager takes no other positions than int64")
     return at_positions(b, "replace", x, dim, index, b.convert(source, b.dtype))
 
 
@@ -152,6 +156,8 @@ def index_put(
     if masks:
         if len(masks) != sum(i is not None for i in indices) or len(masks) > 1:
             raise NotNative("a mask combined with other indices")
+        if not rank(x):
+            raise NotNative("eager refuses a mask of a 0-d tensor")
         return masked_put(b, x, masks[0], list(indices).index(masks[0]), values, accumulate)
     positions, dims, at = _positions(b, x, indices)
     kept = [e for dim, e in enumerate(shape_of(x)) if dim not in dims]

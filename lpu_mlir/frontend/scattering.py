@@ -97,6 +97,8 @@ def index_reduce(
     kind, means = KINDS[reduce], reduce == "mean"
     if b.dtype == torch.bool and (means or not include_self or rank(x) < 2):
         raise NotNative("eager has this for no booleans")
+    if not rank(x):
+        raise NotNative("what eager takes of a 0-d tensor depends on the number of positions")
     start = x
     if not include_self:
         filled = b.full(neutral(kind, b.dtype), b.dtype, shape_of(source))

@@ -51,6 +51,8 @@ def searchsorted(
 ) -> SSAValue:
     """Where values belong in rows along the last dim: in the steps of eager, so that NaN and rows
     that are in no order lead to the same place."""
+    if not rank(row):
+        raise NotNative("eager refuses a search in a number")
     if sorter is not None:
         row = b.gather(
             row, grid(b, sorter, rank(row) - 1), range(rank(row)), 0, error="RuntimeError"
