@@ -17,7 +17,7 @@ from lpu_mlir.dialects.expr import product
 from lpu_mlir.frontend.builder import GraphBuilder, Operand, Tensors, dtype_of, rank, shape_of
 from lpu_mlir.frontend.dtypes import opmath
 from lpu_mlir.frontend.errors import NotNative
-from lpu_mlir.frontend.indexing import at_positions, index_add, index_copy, kind_for, scattered
+from lpu_mlir.frontend.indexing import at_positions, index_add, kind_for, scattered
 
 aten = torch.ops.aten
 Handler: TypeAlias = Callable[..., Tensors]
@@ -102,7 +102,7 @@ def index_reduce(
     start = x
     if not include_self:
         filled = b.full(neutral(kind, b.dtype), b.dtype, shape_of(source))
-        start = index_copy(b, x, dim, index, filled)
+        start = at_positions(b, "replace", x, dim, index, filled)
     result = at_positions(b, kind, start, dim, index, source)
     if not means:
         return result
