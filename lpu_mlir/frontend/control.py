@@ -18,6 +18,7 @@ from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
 from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op, while_loop_stack_output_op
+from torch._ops import OpOverload
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -27,6 +28,7 @@ from lpu_mlir.dialects.lpu import IfOp, ShapeAttr, WhileOp, extents, i1, tensor_
 from lpu_mlir.dialects.lpu_graph import WriteBackOp
 from lpu_mlir.frontend.builder import GraphBuilder, as_value
 from lpu_mlir.frontend.calls import All, Comparison
+from lpu_mlir.frontend.nodes import with_effects
 from lpu_mlir.frontend.outputs import STRIDES
 from lpu_mlir.frontend.table import ON_HOST
 from lpu_mlir.frontend.values import flattened, tensors_in
@@ -111,6 +113,8 @@ def while_loop_stack_output(importer: Importer, node: fx.Node) -> None:
     their rows.  Without a turn there is one row, of what the loop began with.
     """
     test, body, carried, additional = given_to(node)
+    if any(draws(graph_of(importer, graph)) for graph in (test, body)):
+        raise importer.unsupported(node, "it draws random numbers, and would draw them twice")
     begin, more = ([importer.value(v) for v in part] for part in (carried, additional))
     b, turns = importer.b, importer.b.full(0, torch.int64)
     count = counted(importer, node, (test, body), [turns, *begin], [], more)[0]
@@ -122,6 +126,17 @@ def while_loop_stack_output(importer: Importer, node: fx.Node) -> None:
     stacks = [b.broadcast(as_value(x), [extent, *extents(as_value(x).type)]) for x in begin]
     results = counted(importer, node, (test, body), [turns, *begin], stacks, more)
     importer.environment[node] = tuple(results[1 + len(begin) :])
+
+
+def draws(gm: fx.GraphModule) -> bool:
+    """Whether a graph, or one in it, draws numbers from a generator, or has another side effect."""
+    graphs = [inner.graph for inner in gm.modules() if isinstance(inner, fx.GraphModule)]
+    called: set[Any] = {node.target for graph in graphs for node in graph.nodes}
+    return with_effects in called or any(
+        torch.Tag.nondeterministic_seeded in target.tags
+        for target in called
+        if isinstance(target, OpOverload)
+    )
 
 
 def counted(

@@ -206,8 +206,9 @@ class OutputWriter:
                 return {"kind": StringAttr("argument"), "index": index_attr(index)}
             return self._view(node, base, "argument", index)
         shape, strides = self._layout(node)
-        native = node.meta["val"].dtype in NATIVE
-        if native and self._overlaps(base):
+        if self._overlaps(base):
+            if node.meta["val"].dtype not in NATIVE:  # its base is dense: see `_index`
+                return {"kind": StringAttr("result"), "index": index_attr(self._index(node))}
             return self._view(node, base, "result", self._index(base))
         if whole or (sharing[base] == 1 and nesting(shape, strides, self.b.ranges) is not None):
             (offset,) = self.extents([node.meta["val"].storage_offset()])

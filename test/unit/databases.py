@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Protocol
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -111,6 +112,14 @@ def _op_entry(op: Any) -> Entry:
         partial(_op_samples, op),
         partial(_op_variants, op),
         undefined="empty" in op.name,
+    )
+
+
+def plain() -> Any:
+    """Meanwhile operators are called without the wrapper that keeps the generator's state, at which
+    torch.compile would break the graph."""
+    return patch.object(
+        common_methods_invocations, "wrapper_set_seed", lambda op, *args, **kw: op(*args, **kw)
     )
 
 

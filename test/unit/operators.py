@@ -21,14 +21,12 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import torch
-from databases import entries
+from databases import entries, plain
 from functorch.compile import make_boxed_func
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.testing._internal import common_methods_invocations
 from verdicts import GOOD
 
 from lpu_mlir.capture import Boxed, compile_captured
@@ -143,13 +141,6 @@ def imported(witness: Witness) -> set[Claim]:
         warnings.simplefilter("ignore")
         call.run(partial(torch.compile, backend=backend, dynamic=witness.dynamic), 0)
     return set(claims_of(uses, witness.dtype, witness.gradients))
-
-
-def plain() -> Any:
-    """Without the wrapper that keeps the generator's state, which breaks graphs."""
-    return patch.object(
-        common_methods_invocations, "wrapper_set_seed", lambda op, *args, **kw: op(*args, **kw)
-    )
 
 
 def witnesses(part: str) -> list[Witness]:

@@ -91,7 +91,10 @@ def test_inputs_that_take_each_others_place():
 
 
 def test_a_complex_result_whose_elements_share_memory():
-    check(torch.view_as_complex, torch.randn(1, 2).expand(10, 2))
+    x = torch.randn(1, 2).expand(10, 2)
+    check(torch.view_as_complex, x)
+    check(lambda x: torch.view_as_complex(x)[2:], x)
+    check(lambda x: (torch.view_as_complex(x + 0).expand(4, 10)[1:], x), x)
 
 
 def test_operands_lie_in_memory_as_in_eager():

@@ -266,6 +266,20 @@ def test_gradients_of_a_loop(options):
         torch.testing.assert_close(gradients, torch.autograd.grad(expected.sum(), (x, weight)))
 
 
+def test_a_loop_that_draws_numbers_is_not_trained(options):
+    """It would run twice, and draw other numbers the second time."""
+
+    def function(n: Tensor, x: Tensor) -> Tensor:
+        def body(i: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+            return i + 1, x * torch.rand_like(x)
+
+        return while_loop(lambda i, x: i < n, body, (torch.zeros((), dtype=torch.int64), x))[1]
+
+    compiled = torch.compile(function, backend="lpu_mlir", fullgraph=True, options=options)
+    with pytest.raises(BackendCompilerFailed, match="would draw them twice"):
+        compiled(torch.tensor(3), torch.ones(3, requires_grad=True))
+
+
 def test_a_graph_that_is_marked_as_quantized(options):
     quantized = InvokeQuant()
 

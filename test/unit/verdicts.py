@@ -24,13 +24,11 @@ from dataclasses import astuple, dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any
-from unittest.mock import patch
 
 import torch
-from databases import Call, Entry
+from databases import Call, Entry, plain
 from known import known
 from torch import Tensor
-from torch.testing._internal import common_methods_invocations
 from torch.utils._pytree import tree_leaves
 
 from lpu_mlir import Report, Unsupported
@@ -201,11 +199,7 @@ def try_pair(entry: Entry, dtype: torch.dtype, settings: Settings) -> Record:
     record.gradients, record.dynamic = gradients, settings.dynamic
     found = Counter[str]()
     detail = ""
-    # The wrapper keeps the generator's state, at which torch.compile would break the graph.
-    plain = patch.object(
-        common_methods_invocations, "wrapper_set_seed", lambda op, *args, **kw: op(*args, **kw)
-    )
-    with warnings.catch_warnings(), plain:
+    with warnings.catch_warnings(), plain():
         warnings.simplefilter("ignore")
         if settings.variants:
             calls = entry.variants(dtype) if entry.variants else iter(())
