@@ -6,14 +6,12 @@ import operator
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import fx
 
 from lpu_mlir.frontend.values import tensors_in
-from lpu_mlir.memo import MEMO
 
 
 @dataclass(frozen=True)
@@ -39,11 +37,6 @@ def counted(uses: Counter[Use]) -> Iterator[Use]:
         yield replace(use, count=count)
 
 
-@lru_cache(MEMO)
-def _name(value: object) -> str:
-    return str(value)
-
-
 def describe_use(node: fx.Node, native: bool) -> Use | None:
     """None for what is no operator: parts of results, arithmetic on sizes, assertions on them."""
     results = tensors_in(node.meta.get("val"))
@@ -54,9 +47,9 @@ def describe_use(node: fx.Node, native: bool) -> Use | None:
     dtype = next((d for d in dtypes if d != torch.bool), torch.bool)
     extents: list[Any] = [extent for tensor in (*operands, *results) for extent in tensor.shape]
     return Use(
-        overload=_name(node.target),
-        original=_name(node.meta.get("original_aten", node.target)),
-        dtype=_name(dtype).removeprefix("torch."),
+        overload=str(node.target),
+        original=str(node.meta.get("original_aten", node.target)),
+        dtype=str(dtype).removeprefix("torch."),
         dynamic=any(isinstance(extent, torch.SymInt) for extent in extents),
         native=native,
     )
