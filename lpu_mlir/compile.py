@@ -23,7 +23,7 @@ from lpu_mlir.interpreter.reference import InterpreterParams
 from lpu_mlir.logs import logger
 from lpu_mlir.model.target import get_target
 from lpu_mlir.options import Options
-from lpu_mlir.pipeline import PipelineError, run_stages, stages
+from lpu_mlir.pipeline import PipelineError, ir_after, run_stages, stages
 from lpu_mlir.progress import doing, progress
 from lpu_mlir.report import CompiledGraph, Fallback, begin_graph
 from lpu_mlir.reproducer import CompileError, write_reproducer
@@ -87,6 +87,8 @@ def compile_fx(
         record.imported(graph.uses, list(find_fallbacks(graph.module)))
         signature = describe_signature(graph)
         todo = stages(target)
+        if record.keep_ir:
+            record.ir = partial(ir_after, graph.module.clone(), todo)
         doing("passes")
         try:
             run_stages(graph.module, todo, verify=options.verify, observe=record.staged)

@@ -133,3 +133,17 @@ def run_stages(
             raise PipelineError(stage, error) from error
         if observe is not None:
             observe(stage.name, module, perf_counter() - start)
+
+
+def ir_after(module: ModuleOp, todo: Sequence[Stage], stage: str) -> str:
+    """The IR after a stage, or as imported, as text; the module stays as it is.
+
+    The stages run for each question: to print the IR after each while compiling takes as long as
+    they do.  Raises KeyError, which lists the stages, if there is no such stage.
+    """
+    names = ["import", *(each.name for each in todo)]
+    if stage not in names:
+        raise KeyError(f"no stage '{stage}', expected one of {', '.join(names)}")
+    module = module.clone()
+    run_stages(module, todo[: names.index(stage)])
+    return str(module)

@@ -70,12 +70,12 @@ class CompiledGraph:
         """Whether another process, or an earlier call of this one, compiled it."""
         self.uses: tuple[Use, ...] = ()
         self.fallbacks: list[Fallback] = []
-        self.stages: dict[str, str] = {}
-        """The IR after each stage, "import" first; nothing without `keep_ir`."""
         self.seconds: dict[str, float] = {}
         """What each stage took, "import" first and "prepare", the making of closures, last; or
         "load", if the graph comes from the cache."""
-        self._keep_ir = keep_ir
+        self.keep_ir = keep_ir
+        self.ir: Callable[[str], str] | None = None
+        """Makes the IR after a stage; None without `keep_ir`, and of a graph from the cache."""
 
     @property
     def native_ops(self) -> int:
@@ -93,8 +93,6 @@ class CompiledGraph:
         log = logger(f"ir.{name}")
         if log.isEnabledFor(logging.DEBUG):
             log.debug("\n%s", module)
-        if self._keep_ir:
-            self.stages[name] = str(module)
 
     def __str__(self) -> str:
         host = sum(fallback.count for fallback in self.fallbacks)
@@ -193,16 +191,13 @@ class GraphReport:
 
     def ir(self, stage: str) -> str:
         """The IR after a stage; KeyError lists the stages that there are."""
-        stages = self.compiled.stages
         if self.from_cache:
             raise KeyError(
                 f"{self.name} comes from the cache, which has no IR: LPU_MLIR_CACHE=0 compiles anew"
             )
-        if not stages:
+        if self.compiled.ir is None:
             raise KeyError(f"{self.name} was compiled before the report was opened: no IR was kept")
-        if stage not in stages:
-            raise KeyError(f"no stage '{stage}', expected one of {', '.join(stages)}")
-        return stages[stage]
+        return self.compiled.ir(stage)
 
 
 def _add(totals: dict[str, KernelUse], kernels: Mapping[str, KernelUse]) -> None:

@@ -211,8 +211,8 @@ def imported_ir(part: Part, tester: Tester) -> str | None:
             tester.compiler(part.gm, part.inputs)
         except Exception:
             pass  # after the import, it may be
-    stages = report.graphs[0].compiled.stages if report.graphs else {}
-    return stages.get("import")
+    make = report.graphs[0].compiled.ir if report.graphs else None
+    return make and make("import")
 
 
 def _module_fails(module: Path) -> bool:

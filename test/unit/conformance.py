@@ -6,8 +6,8 @@ Tries PyTorch's test databases through the backend; run by scripts/conformance.
     conformance.py summary results.jsonl
 
 A sweep appends one line of JSON for each pair of entry and dtype, and leaves out pairs that the
-file has. Each pair runs in a process of its own, so that one which hangs or dies costs only itself:
-its verdict is "timeout" or "died".
+file has. Pairs run in another process, so that one which hangs or dies costs only itself: its
+verdict is "timeout" or "died".
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import logging
 import multiprocessing
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, replace
 from fnmatch import fnmatch
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -58,41 +60,77 @@ def _todo(options: argparse.Namespace) -> Iterator[tuple[Entry, torch.dtype]]:
             yield entry, getattr(torch, dtype)
 
 
-def _child(end: Connection, entry: Entry, dtype: torch.dtype, settings: Settings) -> None:
-    try:
-        record = try_pair(entry, dtype, settings)
-    except Exception as error:  # of the database: making its samples
-        record = Record(entry.name, str(dtype).removeprefix("torch."), detail=repr(error))
-    end.send(record)
+class Apart:
+    """Tries pairs of a database in a process forked from this one, which has everything loaded.
 
+    Another takes its place when it hangs or dies, or after `PAIRS`, so that what they leave behind
+    does not pile up.
+    """
 
-def _tried(entry: Entry, dtype: torch.dtype, settings: Settings, seconds: float) -> Record:
-    """The record of a pair; "no sample" where eager itself dies."""
-    record = _apart(entry, dtype, settings, seconds)
-    if record.verdict == "died":
-        eager = _apart(entry, dtype, replace(settings, backend="eager"), seconds)
-        if eager.verdict == "died":
-            eager.verdict, eager.detail = "no sample", "eager dies"
-            return eager
-    return record
+    PAIRS = 32
+    """A new process is slow at first: the first pair costs as much as four more."""
 
+    def __init__(self, database: str, seconds: float):
+        self._entries = entries(database)
+        self._seconds = seconds
+        self._left = 0
+        self._end: Connection | None = None
+        self._process: BaseProcess | None = None
 
-def _apart(entry: Entry, dtype: torch.dtype, settings: Settings, seconds: float) -> Record:
-    """Tries a pair in a process forked from this one, which has everything loaded."""
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(theirs, entry, dtype, settings))
-    process.start()
-    theirs.close()
-    record = Record(entry.name, str(dtype).removeprefix("torch."), "timeout")
-    if ours.poll(seconds):
+    def tried(self, entry: Entry, dtype: torch.dtype, settings: Settings) -> Record:
+        """The record of a pair; "no sample" where eager itself dies."""
+        record = self._ask(entry, dtype, settings)
+        if record.verdict == "died":
+            eager = self._ask(entry, dtype, replace(settings, backend="eager"))
+            if eager.verdict == "died":
+                eager.verdict, eager.detail = "no sample", "eager dies"
+                return eager
+        return record
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        self._end = self._process = None
+
+    def _ask(self, entry: Entry, dtype: torch.dtype, settings: Settings) -> Record:
+        end = self._worker()
+        end.send((entry.name, dtype, settings))
         try:
-            record = ours.recv()
+            if end.poll(self._seconds):
+                return end.recv()
+            verdict = "timeout"
         except EOFError:
-            record.verdict = "died"
-    process.kill()
-    process.join()
-    return record
+            verdict = "died"
+        self.close()
+        return Record(entry.name, str(dtype).removeprefix("torch."), verdict)
+
+    def _worker(self) -> Connection:
+        """The end of a process that can take a pair."""
+        if self._end is None or self._left == 0:
+            self.close()
+            context = multiprocessing.get_context("fork")
+            self._end, theirs = context.Pipe()
+            self._process = context.Process(target=self._serve, args=(theirs,), daemon=True)
+            self._process.start()
+            theirs.close()
+            self._left = self.PAIRS
+        self._left -= 1
+        return self._end
+
+    def _serve(self, end: Connection) -> None:
+        assert self._end is not None
+        self._end.close()  # the last one that is open is to be the parent's
+        while True:
+            try:
+                name, dtype, settings = end.recv()
+            except EOFError:  # the parent is gone
+                return
+            try:
+                record = try_pair(self._entries[name], dtype, settings)
+            except Exception as error:  # of the database: making its samples
+                record = Record(name, str(dtype).removeprefix("torch."), detail=repr(error))
+            end.send(record)
 
 
 def sweep(options: argparse.Namespace) -> None:
@@ -112,9 +150,10 @@ def sweep(options: argparse.Namespace) -> None:
     warm(torch.ones(3, 3, requires_grad=options.gradients))
     if options.gradients:
         warm(torch.ones(3, 3, requires_grad=True)).backward()
-    with options.results.open("a", buffering=1) as file:
+    apart = Apart(options.database, options.timeout)
+    with closing(apart), options.results.open("a", buffering=1) as file:
         for entry, dtype in _todo(options):
-            record = _tried(entry, dtype, settings, options.timeout)
+            record = apart.tried(entry, dtype, settings)
             record.database = options.database
             file.write(json.dumps(asdict(record)) + "\n")
 

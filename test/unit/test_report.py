@@ -2,12 +2,20 @@
 
 import json
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.backends.common import aot_autograd
+from xdsl.dialects.builtin import ModuleOp
 
 import lpu_mlir
+from lpu_mlir.compile import compile_fx, make_program
+from lpu_mlir.options import Options
 from lpu_mlir.report import MOST_KERNELS, KernelReport, _kernel_table
+from lpu_mlir.runtime.executable import Executable
+from lpu_mlir.runtime.stats import Runnable
 
 
 def scaled_relu(x: torch.Tensor) -> torch.Tensor:
@@ -34,6 +42,27 @@ def test_explain_counts_one_call():
 def test_explain_compiles_again():
     first, second = (lpu_mlir.explain(scaled_relu)(torch.ones(4, 8)) for _ in range(2))
     assert first.ir("import") == second.ir("import")
+
+
+def test_ir_is_that_of_the_compile():
+    made: list[str] = []
+
+    def make(module: ModuleOp, options: Options) -> Runnable:
+        made.append(str(module))
+        return make_program(module, options)
+
+    def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Executable:
+        return compile_fx(gm, inputs, make=make)
+
+    def fn(x: torch.Tensor, w: torch.Tensor):
+        return torch.softmax(x @ w, -1).cumsum(0), x.add_(1)
+
+    x, w = torch.randn(8, 16), torch.randn(16, 4)
+    torch._dynamo.reset()
+    with lpu_mlir.Report() as report:
+        torch.compile(fn, backend=aot_autograd(fw_compiler=compiler))(x, w)
+    [graph] = report.graphs
+    assert made == [graph.ir("allocate-sram")]
 
 
 def test_explain_names_fallbacks_and_breaks():
