@@ -13,14 +13,13 @@ verdict is "timeout" or "died".
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import json
 import logging
 import multiprocessing
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, replace
-from fnmatch import fnmatch
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -39,25 +38,58 @@ FAULTS = ("wrong", "died", "timeout", "failed", "refused")
 # --- the sweep ----------------------------------------------------------------------------------
 
 
-def _recorded(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+def recorded(path: Path) -> list[dict[str, Any]]:
+    """What a file has; a line that was cut off when a sweep was stopped does not count."""
+    records: list[dict[str, Any]] = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        with suppress(json.JSONDecodeError):
+            records.append(json.loads(line))
+    return records
 
 
-def _todo(options: argparse.Namespace) -> Iterator[tuple[Entry, torch.dtype]]:
-    """The pairs of this shard that the file does not have, dtype by dtype."""
-    done = {(record["op"], record["dtype"]) for record in _recorded(options.results)}
-    part, parts = map(int, options.shard.split("/"))
-    patterns = options.ops.split(",")
+def _resumed(path: Path, database: str, settings: Settings) -> set[tuple[str, str]]:
+    """The pairs that a file has; SystemExit if it is of another sweep."""
+    records = recorded(path)
+    wanted = {"database": database, **asdict(settings)}
+    for record in records:
+        has = {"database": record["database"], **record["settings"]}
+        if has != wanted:
+            other = [
+                f"{name}={has[name]} ({wanted[name]})" for name in has if has[name] != wanted[name]
+            ]
+            raise SystemExit(f"conformance: {path} is of a sweep with {', '.join(other)}")
+    return {(record["op"], record["dtype"]) for record in records}
+
+
+def _todo(options: argparse.Namespace) -> list[tuple[Entry, torch.dtype]]:
+    """The pairs of this shard, dtype by dtype; SystemExit if a name or pattern means nothing."""
+    found = entries(options.database)
+    names = {pattern: fnmatch.filter(found, pattern) for pattern in options.ops.split(",")}
+    for pattern in (pattern for pattern in names if not names[pattern]):
+        close = [name for name in found if pattern.strip("*") in name]
+        hint = f"; there is {', '.join(close[:8])}" if close else ""
+        raise SystemExit(f"conformance: no entry matches '{pattern}'{hint}")
+    wanted = set[str]().union(*names.values())
     pairs = [
         (entry, dtype)
-        for dtype in options.dtypes.split(",")
-        for name, entry in entries(options.database).items()
-        if any(fnmatch(name, pattern) for pattern in patterns)
-        if getattr(torch, dtype) in (entry.differentiable if options.gradients else entry.dtypes)
+        for dtype in options.dtypes
+        for name, entry in found.items()
+        if name in wanted
+        if dtype in (entry.differentiable if options.gradients else entry.dtypes)
     ]
-    for entry, dtype in pairs[part::parts]:
-        if (entry.name, dtype) not in done:
-            yield entry, getattr(torch, dtype)
+    if not pairs:
+        raise SystemExit("conformance: none of these entries has samples of these dtypes")
+    part, parts = map(int, options.shard.split("/"))
+    return pairs[part::parts]
+
+
+def dtypes_of(names: str) -> list[torch.dtype]:
+    """Of names as torch has them, separated by commas."""
+    found = [getattr(torch, name, None) for name in names.split(",")]
+    for name, dtype in zip(names.split(","), found, strict=True):
+        if not isinstance(dtype, torch.dtype):
+            raise argparse.ArgumentTypeError(f"torch has no dtype '{name}'")
+    return [dtype for dtype in found if dtype]
 
 
 class Apart:
@@ -144,6 +176,7 @@ def sweep(options: argparse.Namespace) -> None:
         variants=options.variants,
         interpreter=options.interpreter,
     )
+    todo, done = _todo(options), _resumed(options.results, options.database, settings)
     torch._logging.set_logs(dynamo=logging.ERROR)  # says where it breaks graphs
     # Loads what forks will need.
     warm = torch.compile(lambda x: (x.exp() @ x).sum(), backend="lpu_mlir", dynamic=dynamic)
@@ -152,9 +185,12 @@ def sweep(options: argparse.Namespace) -> None:
         warm(torch.ones(3, 3, requires_grad=True)).backward()
     apart = Apart(options.database, options.timeout)
     with closing(apart), options.results.open("a", buffering=1) as file:
-        for entry, dtype in _todo(options):
+        file.write("\n")  # in case that the last line was cut off
+        for entry, dtype in todo:
+            if (entry.name, str(dtype).removeprefix("torch.")) in done:
+                continue
             record = apart.tried(entry, dtype, settings)
-            record.database = options.database
+            record.database, record.settings = options.database, settings
             file.write(json.dumps(asdict(record)) + "\n")
 
 
@@ -164,7 +200,9 @@ def sweep(options: argparse.Namespace) -> None:
 def summary(options: argparse.Namespace) -> None:
     """Pairs by dtype and verdict; how many of the right ones had no host call; of those that
     aot_eager passes and that reached the backend, the part that is good; then the faults."""
-    records = _recorded(options.results)
+    records = recorded(options.results)
+    if not records:
+        raise SystemExit(f"conformance: {options.results} has no results")
     table: dict[str, Counter[str]] = defaultdict(Counter)
     for record in records:
         table[record["dtype"]][record["verdict"]] += 1
@@ -195,7 +233,7 @@ def main() -> None:
     parse.set_defaults(run=sweep)
     parse.add_argument("results", type=Path)
     parse.add_argument("--database", choices=DATABASES, default="op")
-    parse.add_argument("--dtypes", default="float32,bfloat16,int64,bool")
+    parse.add_argument("--dtypes", type=dtypes_of, default="float32,bfloat16,int64,bool")
     parse.add_argument("--ops", default="*", help="names or patterns, separated by commas")
     parse.add_argument("--samples", type=int, default=6, help="the most per pair")
     parse.add_argument("--dynamic", choices=("no", "yes", "auto"), default="no")

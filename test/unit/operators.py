@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from conformance import recorded
 from databases import entries, plain
 from functorch.compile import make_boxed_func
 from torch import fx
@@ -93,14 +94,14 @@ def table_of(claims: Iterable[Claim]) -> Mapping[str, Mapping[str, Any]]:
 def read(paths: Sequence[Path]) -> Mapping[Witness, set[Claim]]:
     """What each good sample of some results shows."""
     shown: dict[Witness, set[Claim]] = defaultdict(set)
-    for line in (line for path in paths for line in path.read_text().splitlines()):
-        record = json.loads(line)
+    for record in (record for path in paths for record in recorded(path)):
         if record["verdict"] not in GOOD:
             continue
-        dtype, gradients = record["dtype"], record["gradients"]
+        dtype, settings = record["dtype"], record["settings"]
+        gradients, dynamic = settings["gradients"], settings["dynamic"]
         first = record.get("database", "op"), record["op"]
         for *use, sample in record["uses"]:
-            witness = Witness(*first, dtype, gradients, record["dynamic"], sample)
+            witness = Witness(*first, dtype, gradients, dynamic, sample)
             shown[witness].update(claims_of([Use(*use)], dtype, gradients))
     return shown
 

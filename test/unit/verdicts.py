@@ -66,8 +66,7 @@ class Record:
     host_calls: list[str] = field(default_factory=list[str])
     """Operators that ran in eager beside the kernels."""
     database: str = "op"
-    gradients: bool = False
-    dynamic: bool | None = False
+    settings: Settings = field(default_factory=Settings)
     uses: list[list[Any]] = field(default_factory=list[list[Any]])
     """The fields of each `Use` in graphs of good samples, but for the count, and which sample was
     the first to have it."""
@@ -194,9 +193,7 @@ def _peer(
 
 def try_pair(entry: Entry, dtype: torch.dtype, settings: Settings) -> Record:
     """Tries the first samples of an entry, or variants of the first."""
-    gradients = settings.gradients and dtype in entry.differentiable
-    record = Record(entry.name, str(dtype).removeprefix("torch."))
-    record.gradients, record.dynamic = gradients, settings.dynamic
+    record = Record(entry.name, str(dtype).removeprefix("torch."), settings=settings)
     found = Counter[str]()
     detail = ""
     with warnings.catch_warnings(), plain():
@@ -204,7 +201,7 @@ def try_pair(entry: Entry, dtype: torch.dtype, settings: Settings) -> Record:
         if settings.variants:
             calls = entry.variants(dtype) if entry.variants else iter(())
         else:
-            calls = islice(entry.calls(dtype, gradients), settings.samples)
+            calls = islice(entry.calls(dtype, settings.gradients), settings.samples)
         for number, (name, call) in enumerate(calls):
             report = Report()
             verdict = _try_sample(call, entry, dtype, settings, record, report)
