@@ -20,7 +20,7 @@ from torch._ops import OpOverload
 from lpu_mlir.frontend.control import HIGHER_ORDER
 from lpu_mlir.frontend.decompositions import decompositions
 from lpu_mlir.frontend.special import SPECIAL
-from lpu_mlir.frontend.table import BY_NAME, HANDLERS, ON_HOST
+from lpu_mlir.frontend.table import BY_NAME, HANDLERS, ON_HOST, why_on_host
 from lpu_mlir.model.target import PUBLISHED_DTYPES
 
 _TORCH: Any = import_module("torch._C")
@@ -55,7 +55,7 @@ class OperatorSupport:
     dynamic: bool = False
     gradient: bool = False
     reason: str = ""
-    """Why it is on the host, where that is so in principle."""
+    """Why it is on the host, as reports say; empty for other kinds."""
 
     @property
     def emulated(self) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def _describe(name: str, seen: Mapping[str, Any]) -> OperatorSupport:
         host=tuple(seen.get("host", ())),
         dynamic=bool(seen.get("dynamic")),
         gradient=bool(seen.get("gradient")),
-        reason=ON_HOST.get(overload, "") if kind == "host" else "",
+        reason=why_on_host(overload) if kind == "host" else "",
     )
 
 

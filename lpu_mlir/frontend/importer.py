@@ -72,7 +72,7 @@ from lpu_mlir.frontend.rng import plain_random_operators
 from lpu_mlir.frontend.special import SPECIAL
 from lpu_mlir.frontend.symbols import Symbols
 from lpu_mlir.frontend.symint import Inexpressible, from_sympy, indicator, sym_node
-from lpu_mlir.frontend.table import BY_NAME, HANDLERS, ON_HOST, Handler
+from lpu_mlir.frontend.table import BY_NAME, HANDLERS, Handler, why_on_host
 from lpu_mlir.frontend.types import ELEMENTS, NATIVE
 from lpu_mlir.frontend.uses import Use, counted, describe_use
 from lpu_mlir.frontend.values import (
@@ -267,6 +267,7 @@ class Importer:
     def _placeholder(self, node: fx.Node) -> Input:
         val = node.meta.get("val")
         if isinstance(val, torch.Tensor):
+            self.symbols.name_sizes((*val.shape, *val.stride()))
             longer = isinstance(node.meta.get("desc"), SyntheticBaseAOTInput)
             return TensorInput(self._tensor_argument(node, val), longer)
         if isinstance(val, torch.SymFloat):
@@ -275,6 +276,7 @@ class Importer:
             self.arguments[node] = len(self.argument_types) - 1
             return FloatInput(self.arguments[node])
         if isinstance(val, int | torch.SymInt) and not isinstance(val, bool):
+            self.symbols.name_sizes([val])
             self.environment[node] = self.symbols.expr(val)
             return ExtentInput(self.environment[node])
         self.environment[node] = val
@@ -339,7 +341,7 @@ class Importer:
     def _call(self, node: fx.Node) -> None:
         special = SPECIAL.get(node.target) or HIGHER_ORDER.get(node.target)
         self.b.location = locate(node)
-        self.b.original = str(node.meta.get("original_aten", node.target))
+        self.b.original = str(node.meta.get("original_aten") or node.target)
         if special is not None:
             special(self, node)
             return
@@ -378,7 +380,7 @@ class Importer:
             if len(self.symbols.declared) > before:
                 raise NotNative("extents of the result depend on data")
             if handler is None:
-                raise NotNative(ON_HOST.get(node.target, "no native form of this operator"))
+                raise NotNative(why_on_host(node.target))
             if self.foreign and not all_native(args, kwargs, results):
                 raise NotNative("a dtype that the LPU does not compute with")
             self.b.result_shapes = tuple(map(extents, results))

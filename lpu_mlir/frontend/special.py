@@ -19,7 +19,7 @@ from lpu_mlir.frontend.calls import All, Comparison
 from lpu_mlir.frontend.nodes import all_native
 from lpu_mlir.frontend.nodes import with_effects as effects
 from lpu_mlir.frontend.outputs import COPY_, dense_order, explicit_offset, storage_base
-from lpu_mlir.frontend.symint import sym_node
+from lpu_mlir.frontend.symint import is_expressible, sym_node
 from lpu_mlir.frontend.table import ON_HOST
 from lpu_mlir.frontend.types import NATIVE
 from lpu_mlir.frontend.values import counts_by_strides
@@ -104,14 +104,17 @@ def integer(importer: Importer, node: fx.Node) -> None:
     """An integer that Python makes of a float; of one that only a run tells it is a new symbol."""
     val, given = node.meta["val"], importer.value(node.args[0])
     made = sym_node(val).expr if isinstance(val, torch.SymInt) else None
-    if not isinstance(given, FloatScalar) or made is None:
+    known = importer.symbols.integers.get(made)
+    told = known is not None and known.name in importer.bound
+    if not isinstance(given, FloatScalar) or made is None or told or is_expressible(made):
         importer.environment[node] = importer.number(node, val)
         return
-    if made not in importer.symbols.integers:
+    if known is None:
         importer.symbols.name_integer(made)
+    reason = "an integer made of a float is known when it runs"
     rounded = importer.b.pointwise(ROUNDINGS[node.target], given.value)
     read = aten._local_scalar_dense.default
-    importer.environment[node] = importer.host_call(node, val, [rounded], {}, ON_HOST[read], read)
+    importer.environment[node] = importer.host_call(node, val, [rounded], {}, reason, read)
 
 
 def storage_offset(importer: Importer, node: fx.Node) -> None:

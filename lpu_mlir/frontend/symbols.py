@@ -12,7 +12,16 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from lpu_mlir.dialects.expr import Expr, Range
 from lpu_mlir.dialects.lpu import SymbolAttr
-from lpu_mlir.frontend.symint import LOWEST, UNBOUNDED, bounds, from_sympy, integer, sym_node
+from lpu_mlir.frontend.symint import (
+    LOWEST,
+    UNBOUNDED,
+    bounds,
+    from_sympy,
+    integer,
+    is_expressible,
+    is_rounded,
+    sym_node,
+)
 
 
 @dataclass
@@ -22,7 +31,7 @@ class Symbols:
     declared: dict[str, SymbolAttr] = field(default_factory=dict[str, SymbolAttr])
     aliases: dict[str, Expr] = field(default_factory=dict[str, Expr])
     integers: dict[Any, Any] = field(default_factory=dict[Any, Any])
-    """What Python makes integers of floats that only a run tells -> the symbols for these."""
+    """What Python makes of floats that have no expression here -> the symbols for it."""
     backed: dict[str, Range] = field(default_factory=dict[str, Range])
     """Ranges that need no check at run time: of sizes of inputs, and of results of host calls."""
     ranges: dict[str, Range] = field(default_factory=dict[str, Range])
@@ -50,12 +59,23 @@ class Symbols:
         """Lets a new symbol stand for an expression over others."""
         self.aliases[sym_node(value).expr.name] = meaning
 
-    def name_integer(self, made: Any) -> None:
+    def name_integer(self, made: Any, lowest: int = LOWEST) -> None:
         """Lets a new symbol stand for what Python makes of a float, as a SymPy expression."""
         name = f"i{len(self.integers)}"
         self.integers[made] = sympy.Symbol(name, integer=True)
-        self.declared[name] = SymbolAttr.of(name, LOWEST, UNBOUNDED, 1)
-        self.ranges[name] = (Expr.const(LOWEST), None)
+        self.declared[name] = SymbolAttr.of(name, lowest, UNBOUNDED, 1)
+        self.ranges[name] = (Expr.const(lowest), None)
+
+    def name_sizes(self, values: Sequence[Any]) -> None:
+        """Lets new symbols stand for what sizes of an argument have of integers made of floats.
+
+        The argument tells them, so that they need no expression: 1.3 times a size is rounded.
+        """
+        for value in values:
+            if isinstance(value, torch.SymInt):
+                for part in sorted(sym_node(value).expr.find(is_rounded), key=str):
+                    if part not in self.integers and not is_expressible(part):
+                        self.name_integer(part, lowest=0)
 
     def declare(self, node: Any) -> Any:
         """The expression of a SymNode in SymPy; its symbols are declared."""

@@ -32,6 +32,20 @@ def from_sympy(value: Any) -> Expr:
     return rule(*value.args)
 
 
+def is_expressible(value: Any) -> bool:
+    """Whether `from_sympy` has a form for it."""
+    try:
+        from_sympy(value)
+    except Inexpressible:
+        return False
+    return True
+
+
+def is_rounded(value: Any) -> bool:
+    """Whether it is an integer that Python makes of a float."""
+    return type(value).__name__ in ("FloorToInt", "TruncToInt", "CeilToInt", "RoundToInt")
+
+
 def integer(symbol: Any) -> Any:
     """The symbol; Inexpressible if it stands for a float."""
     if not symbol.is_integer:

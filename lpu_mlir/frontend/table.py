@@ -71,6 +71,13 @@ ON_HOST: Mapping[Any, str] = {
 }
 """Overloads that have no native form on principle -> the reason."""
 
+
+def why_on_host(target: Any) -> str:
+    """Why an operator without a handler runs in eager PyTorch."""
+    draws = torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+    return ON_HOST.get(target, _DRAWS if draws else "no native form of this operator")
+
+
 BY_NAME: Mapping[str, Handler] = {
     "transformers.grouped_mm_fallback.default": matmul.grouped,
 }

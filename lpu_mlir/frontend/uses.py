@@ -48,7 +48,7 @@ def describe_use(node: fx.Node, native: bool) -> Use | None:
     extents: list[Any] = [extent for tensor in (*operands, *results) for extent in tensor.shape]
     return Use(
         overload=str(node.target),
-        original=str(node.meta.get("original_aten", node.target)),
+        original=str(node.meta.get("original_aten") or node.target),
         dtype=str(dtype).removeprefix("torch."),
         dynamic=any(isinstance(extent, torch.SymInt) for extent in extents),
         native=native,

@@ -5,9 +5,10 @@ Makes the table of operators from results of conformance runs; run by scripts/op
 
 The table (lpu_mlir/operators.json) says in which dtypes an overload was native and in which it was
 on the host. For each such claim one sample of PyTorch's databases is kept that shows it
-(witnesses.json), those for core ATen apart. These are imported again to see what they show today,
-which takes some minutes; a conformance run, which also looks at values, takes hours. New results
-add to what there is.
+(witnesses.json), unless the overload has no native form, so that it is on the host for certain.
+The samples are imported again to see what they show today, which takes
+some minutes; a conformance run, which also looks at values, takes hours. New results add to what
+there is. What no sample shows any more is printed and left out.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from lpu_mlir.capture import Boxed, compile_captured
 from lpu_mlir.frontend.importer import import_graph
 from lpu_mlir.frontend.nodes import drop_tokens
 from lpu_mlir.frontend.uses import Use
-from lpu_mlir.support import kind_of, supported_ops
+from lpu_mlir.support import kind_of
 
 TABLE = Path(__file__).parents[2] / "lpu_mlir" / "operators.json"
 WITNESSES = Path(__file__).parent / "witnesses.json"
@@ -86,6 +87,13 @@ def table_of(claims: Iterable[Claim]) -> Mapping[str, Mapping[str, Any]]:
         else:
             table[name][what] = True
     return dict(sorted(table.items()))
+
+
+def claims_in(table: Mapping[str, Mapping[str, Any]]) -> Iterator[Claim]:
+    """What `table_of` made a table of."""
+    for name, row in table.items():
+        for what, found in row.items():
+            yield from ((name, what, dtype) for dtype in ([""] if found is True else found))
 
 
 # --- witnesses ----------------------------------------------------------------------------------
@@ -144,14 +152,14 @@ def imported(witness: Witness) -> set[Claim]:
     return set(claims_of(uses, witness.dtype, witness.gradients))
 
 
-def witnesses(part: str) -> list[Witness]:
-    """Those for "core", or for "others"."""
-    return [Witness(*fields) for fields in json.loads(WITNESSES.read_text())[part]]
+def witnesses() -> list[Witness]:
+    return [Witness(*fields) for fields in json.loads(WITNESSES.read_text())]
 
 
-def is_core(claim: Claim) -> bool:
-    row = supported_ops().get(claim[0])
-    return row is not None and row.core
+def is_certain(claim: Claim) -> bool:
+    """Whether it needs no sample to be known."""
+    name, what, _ = claim
+    return what == "host" and kind_of(name) == "host"
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -160,26 +168,25 @@ def is_core(claim: Claim) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("results", type=Path, nargs="*")
-    known = [*witnesses("core"), *witnesses("others")]
+    options = parser.parse_args()
+    known = witnesses()
+    print(f"importing {len(known):,} samples")
     shown = {witness: imported(witness) for witness in known}
-    for witness, claims in read(parser.parse_args().results).items():
+    for witness, claims in read(options.results).items():
         shown.setdefault(witness, claims)
-    core = chosen({witness: set(filter(is_core, claims)) for witness, claims in shown.items()})
-    every = set[Claim]().union(*shown.values())
-    rest = every.difference(*(shown[witness] for witness in core))
-    others = chosen({witness: claims & rest for witness, claims in shown.items()})
-    parts = {"core": core, "others": others}
-    WITNESSES.write_text(
-        _by_lines((f'"{part}"', json.dumps(found)) for part, found in parts.items())
-    )
+    before = set(claims_in(json.loads(TABLE.read_text())))
+    every = set[Claim]().union(filter(is_certain, before), *shown.values())
+    for claim in sorted(before - every):
+        print("no sample shows any more:", *claim)
+    unsure = {w: {c for c in claims if not is_certain(c)} for w, claims in shown.items()}
+    WITNESSES.write_text(_lines(map(json.dumps, chosen(unsure)), "[]"))
     rows = table_of(every).items()
-    TABLE.write_text(_by_lines((json.dumps(name), json.dumps(row)) for name, row in rows))
+    TABLE.write_text(_lines((f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows), "{}"))
 
 
-def _by_lines(items: Iterable[tuple[str, str]]) -> str:
-    """JSON of an object with a line for each item."""
-    lines = ",\n".join(f"{key}: {value}" for key, value in items)
-    return f"{{\n{lines}\n}}\n"
+def _lines(items: Iterable[str], brackets: str) -> str:
+    """JSON with a line for each item."""
+    return "\n".join((brackets[0], ",\n".join(items), brackets[1], ""))
 
 
 if __name__ == "__main__":

@@ -182,6 +182,29 @@ def test_far_beyond_the_first_size(interpreter: str):
     assert counter.frame_count == 1
 
 
+@pytest.mark.parametrize("interpreter", INTERPRETERS)
+@pytest.mark.parametrize(("factor", "reads"), [(2, 0), (1.5, 0), (0.5, 0), (1.3, 1), (0.7, 1)])
+@pytest.mark.parametrize("mode", ["bicubic", "nearest"])
+def test_what_a_factor_makes_of_sizes(mode: str, factor: float, reads: int, interpreter: str):
+    """Only products that are rounded make eager tell the size; its gradients know it then."""
+    upsample = torch.nn.Upsample(scale_factor=factor, mode=mode)
+    compiled = torch.compile(upsample, backend=ours(interpreter), dynamic=True)
+    with lpu_mlir.Report() as report:
+        for h, w in ((6, 7), (8, 5)):
+            x = torch.randn(1, 2, h, w, requires_grad=True)
+            y = x.detach().requires_grad_()
+            actual, expected = compiled(x), upsample(y)
+            torch.testing.assert_close(actual, expected)
+            actual.backward(torch.ones_like(actual))
+            expected.backward(torch.ones_like(expected))
+            torch.testing.assert_close(x.grad, y.grad)
+    forward, backward = report.graphs
+    assert {f.reason for f in report.fallbacks} <= {
+        "an integer made of a float is known when it runs"
+    }
+    assert [sum(f.count for f in g.fallbacks) for g in (forward, backward)] == [2 * reads, 0]
+
+
 # --- numbers ------------------------------------------------------------------------------------
 
 
