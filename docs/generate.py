@@ -202,7 +202,9 @@ Made by `scripts/docs`. `lpu_mlir.supported_ops()` has the same as data.
 
 What becomes of an operator is read from the compiler's tables. In which dtypes it was seen to be
 right, and where, comes from runs of `scripts/conformance`: PyTorch's sample inputs gave eager's
-values. Tests import a sample for each entry below, so that the tables cannot go stale.
+values. **A blank says that no sample showed it, not that it fails.** A test imports a sample for
+each entry below, so that the tables cannot go stale; what has no native form needs none.
+Python's functions such as `linear` and `interpolate` are what PyTorch writes them in.
 
 {kinds}
 
@@ -228,7 +230,8 @@ Those of core ATen on the host, and why:
 
 ## Others
 
-Operators that are not part of core ATen and that reach the compiler all the same.
+Operators outside core ATen that have a native form, or that conformance runs met. Why one has none
+says `supported_ops()[name].reason`, and reports do.
 
 {others}
 """

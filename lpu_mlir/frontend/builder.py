@@ -106,6 +106,10 @@ def _strength(operand: Operand) -> tuple[torch.dtype, int]:
 @lru_cache(MEMO)
 def _pointwise_type(kind: str, *types: Attribute) -> TensorType[Attribute]:
     element = element_type(types[-1])
+    operands = [element_type(type_) for type_ in (types[1:] if kind == "select" else types)]
+    if len(set(operands)) != 1:
+        elements = ", ".join(map(str, operands))
+        raise TypeError(f"'{kind}' of {elements}: convert all operands to one dtype first")
     if not in_domain(element, POINTWISE[kind].domain):
         raise NotNative(f"'{kind}' is not defined on {element}")
     shape = broadcast_extents(*map(extents, types))
