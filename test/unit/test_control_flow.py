@@ -204,6 +204,7 @@ def test_a_scan_backwards_along_another_dim(options):
     check(options, function, (torch.randn(3, 6),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reverse", [False, True])
 def test_an_associative_scan(options, reverse):
     def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
