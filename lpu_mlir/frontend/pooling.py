@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr, contiguous_strides, product
 from lpu_mlir.dialects.lpu import Extent
-from lpu_mlir.frontend.builder import GraphBuilder, Tensors, Term, dtype_of, rank, shape_of
+from lpu_mlir.frontend.builder import GraphBuilder, Number, Tensors, Term, dtype_of, rank, shape_of
 from lpu_mlir.frontend.convolution import fixed, placed, spread
 from lpu_mlir.frontend.dtypes import opmath
 
@@ -127,11 +127,11 @@ class Windows:
 
 
 def _divisor(
-    b: GraphBuilder, w: Windows, include_padding: bool, override: int | None, dtype: torch.dtype
+    b: GraphBuilder, w: Windows, include_padding: bool, override: Number | None, dtype: torch.dtype
 ) -> Term:
     """What the sum over each window is divided by."""
     if override is not None:
-        return Term(b, b.full(override, dtype))
+        return Term(b, b.number(override, dtype))
     total = Term(b, b.full(1, torch.int64))
     for axis in range(w.n):
         past = w.whole(axis) - w.extents[axis] - w.padding[axis] * (2 if include_padding else 1)
@@ -155,7 +155,7 @@ def avg_pool(
     padding: Sequence[Extent] = (0,),
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    divisor_override: int | None = None,
+    divisor_override: Number | None = None,
 ) -> SSAValue:
     """avg_pool2d and 3d; integers are divided toward zero."""
     dtype = opmath(b.dtype)
@@ -176,7 +176,7 @@ def avg_pool_backward(
     padding: Sequence[Extent],
     ceil_mode: bool,
     count_include_pad: bool,
-    divisor_override: int | None,
+    divisor_override: Number | None,
 ) -> SSAValue:
     dtype = opmath(b.dtype)
     w = Windows.of(n, x, shape_of(gradient), kernel, stride, padding, ceil_mode=ceil_mode)

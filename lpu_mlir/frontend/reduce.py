@@ -161,13 +161,13 @@ def _moments(b: GraphBuilder, x: Term, dims: Sequence[int]) -> tuple[Term, Term]
 
 
 def _var_mean(
-    b: GraphBuilder, x: SSAValue, dims: Dims, correction: float | None, keepdim: bool
+    b: GraphBuilder, x: SSAValue, dims: Dims, correction: Number | None, keepdim: bool
 ) -> tuple[SSAValue, SSAValue]:
     dtype = opmath(b.dtype)
     chosen = axes(x, dims)
     average, squares = _moments(b, Term(b, b.convert(x, dtype)), chosen)
     n = b.number(count(x, chosen), dtype)
-    divisor = Term(b, n) - float(1 if correction is None else correction)
+    divisor = Term(b, n) - Term(b, b.number(1 if correction is None else correction, dtype))
     variance = squares / divisor.apply("maximum", 0.0)
     results = [variance.to(b.dtype).value, average.to(b.dtype).value]
     shape = [Expr.const(1) if axis in chosen else e for axis, e in enumerate(shape_of(x))]
@@ -179,7 +179,7 @@ def var(
     b: GraphBuilder,
     x: SSAValue,
     dims: Dims = None,
-    correction: float | None = None,
+    correction: Number | None = None,
     keepdim: bool = False,
 ) -> SSAValue:
     return _var_mean(b, x, dims, correction, keepdim)[0]
@@ -189,7 +189,7 @@ def var_mean(
     b: GraphBuilder,
     x: SSAValue,
     dims: Dims = None,
-    correction: float | None = None,
+    correction: Number | None = None,
     keepdim: bool = False,
 ) -> Tensors:
     return _var_mean(b, x, dims, correction, keepdim)

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from lpu_mlir.dialects.expr import Expr, contiguous_strides, nonnegative, product
 from lpu_mlir.dialects.lpu import Extent
-from lpu_mlir.frontend.builder import GraphBuilder, Operand, Tensors, rank, shape_of
+from lpu_mlir.frontend.builder import GraphBuilder, Number, Operand, Tensors, rank, shape_of
 from lpu_mlir.frontend.errors import NotNative
 
 aten = torch.ops.aten
@@ -189,7 +189,7 @@ def stack(b: GraphBuilder, tensors: Sequence[SSAValue], dim: int = 0) -> SSAValu
 
 
 def constant_pad_nd(
-    b: GraphBuilder, x: SSAValue, pad: Sequence[Extent], value: bool | float = 0
+    b: GraphBuilder, x: SSAValue, pad: Sequence[Extent], value: Number = 0
 ) -> SSAValue:
     """`pad` holds (before, after) from the last dim on; negative amounts cut off."""
     amounts = {rank(x) - 1 - i // 2: (pad[i], pad[i + 1]) for i in range(0, len(pad), 2)}
@@ -202,7 +202,12 @@ def constant_pad_nd(
         lows[dim] = Expr.of(before) + front
         cut = cut or front != 0 or back != 0
     inner = b.slice(x, starts, kept) if cut else x
-    return inner if shape_of(inner) == b.shape else b.pad(inner, lows, b.shape, value)
+    if shape_of(inner) == b.shape:
+        return inner
+    if isinstance(value, int | float):
+        return b.pad(inner, lows, b.shape, value)
+    given = b.pad(b.full(True, torch.bool, shape_of(inner)), lows, b.shape, False)
+    return b.select(given, b.pad(inner, lows, b.shape, 0), b.number(value, b.dtype))
 
 
 def _cut(b: GraphBuilder, amount: Extent) -> Expr:

@@ -12,12 +12,18 @@ _PADDING = (
 
 _ORDER = "sums in another order: 2e-5 in two elements of 648, where terms up to 300 cancel"
 
+_OVERFLOW = (
+    "eager computes soft_margin_loss and its gradient in f16, where the exponential overflows and "
+    "gives inf and NaN; PyTorch's decomposition computes in f32, and is nearer to the result in f64"
+)
+
 KNOWN: Mapping[tuple[str, str], str] = {
     ("nn.functional.conv_transpose*", "non-finite"): _PADDING,
     ("nn.functional.gelu", "non-finite"): (
         "eager gives NaN for an infinite f32 or bf16 among several elements, and infinity for a "
         "single one, as it does in f64 and f16; here it is infinity"
     ),
+    ("nn.functional.soft_margin_loss", "sample 1"): _OVERFLOW,
     ("nn.functional.conv_transpose3d", "transposed"): _ORDER,
     ("nn.functional.conv_transpose3d", "expanded"): _ORDER,
 }

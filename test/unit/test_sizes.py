@@ -245,6 +245,34 @@ def test_numbers(function: Callable[..., Any], make: Callable[[float], Any], int
     assert 0 < calls(ours(interpreter)) <= calls("aot_eager")
 
 
+NUMBERED: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "pad": lambda x, n: F.pad(x, (1, n), value=n),
+    "pad by a factor": lambda x, n: F.pad(x, (1, 2), value=n / 2),
+    "pad integers": lambda x, n: F.pad(x.long(), (n, -1), value=n),
+    "average": lambda x, n: F.avg_pool2d(x[None], 2, divisor_override=n),
+    "average of halves": lambda x, n: F.avg_pool2d(x[None].half(), 2, divisor_override=n),
+    "variance": lambda x, n: x.var(1, correction=n),
+}
+
+
+@pytest.mark.parametrize("interpreter", INTERPRETERS)
+@pytest.mark.parametrize("case", NUMBERED)
+def test_integers_beside_tensors(case: str, interpreter: str):
+    x = torch.randn(6, 8)
+
+    def calls(backend: Any) -> int:
+        torch._dynamo.reset()
+        counter = CompileCounterWithBackend(backend)
+        compiled = torch.compile(NUMBERED[case], backend=counter, dynamic=True)
+        for n in (3, 5, 4):
+            torch.testing.assert_close(compiled(x, n), NUMBERED[case](x, n))
+        return counter.frame_count
+
+    with lpu_mlir.Report() as report:
+        assert 0 < calls(ours(interpreter)) <= calls("aot_eager")
+    assert report.fallbacks == []
+
+
 @pytest.mark.parametrize("interpreter", INTERPRETERS)
 def test_a_number_from_a_tensor(interpreter: str):
     """A float that only a run tells, in the program and as what it returns."""
