@@ -67,7 +67,7 @@ COPIES: Mapping[Any, Any] = {
     aten.slice_copy.Tensor: aten.slice.Tensor,
     aten.split_copy.Tensor: aten.split.Tensor,
     aten.unbind_copy.int: aten.unbind.int,
-    aten.view_copy.default: aten.view.default,
+    aten.view_copy.default: aten.reshape.default,  # of what cannot be viewed, too
 }
 """Operators that copy what others give a view of."""
 

@@ -200,6 +200,7 @@ COPYING = {
     "split_copy": lambda x: aten.split_copy(x, 4, 1),
     "unbind_copy": lambda x: aten.unbind_copy(x, 1),
     "view_copy": lambda x: aten.view_copy(x, [3, 8]),
+    "view_copy of what cannot be viewed": lambda x: aten.view_copy(x.t(), [3, 8]),
 }
 
 
