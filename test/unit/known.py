@@ -17,6 +17,12 @@ _OVERFLOW = (
     "gives inf and NaN; PyTorch's decomposition computes in f32, and is nearer to the result in f64"
 )
 
+_UNSET = "eager's median of an expanded tensor is of memory that nothing was written to"
+
+_SINGULAR = (
+    "an expanded matrix has the singular value 0, for which rounding decides the singular vectors"
+)
+
 KNOWN: Mapping[tuple[str, str], str] = {
     ("nn.functional.conv_transpose*", "non-finite"): _PADDING,
     ("nn.functional.gelu", "non-finite"): (
@@ -24,6 +30,9 @@ KNOWN: Mapping[tuple[str, str], str] = {
         "single one, as it does in f64 and f16; here it is infinity"
     ),
     ("nn.functional.soft_margin_loss", "sample 1"): _OVERFLOW,
+    ("masked.median", "expanded"): _UNSET,
+    ("pca_lowrank", "expanded"): _SINGULAR,
+    ("svd_lowrank", "expanded"): _SINGULAR,
     ("nn.functional.conv_transpose3d", "transposed"): _ORDER,
     ("nn.functional.conv_transpose3d", "expanded"): _ORDER,
 }

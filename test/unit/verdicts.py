@@ -171,7 +171,8 @@ def _try_sample(
     difference = _difference(got, want, tolerance, dtype)
     if not difference:
         return "right" if report.graphs else "not called"
-    depends_on_chance = entry.undefined or _difference(other, want, {}, dtype)
+    exactly = {"rtol": 0.0, "atol": 0.0}
+    depends_on_chance = entry.undefined or _difference(other, want, exactly, dtype)
     if depends_on_chance and _alike(got, want):
         return "random"
     record.detail = difference[:800]
