@@ -12,6 +12,7 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext
 from torch._inductor.output_code import OutputCode
 
 from lpu_mlir.collection import COLLECTION
@@ -49,7 +50,7 @@ def compile_captured(
     """
     plain = partial(_compile_plain, compiler)
     inference, forward = (_marking(plain), refuse_training) if freeze else (plain, plain)
-    return _through_autograd(gm, example_inputs, inference, forward, plain)
+    return _through_autograd(gm, example_inputs, inference, forward, _keeping(plain))
 
 
 def compile_cached(
@@ -72,9 +73,9 @@ def compile_cached(
         COMPILER.patch(cache_key_tag=f"{outer} lpu_mlir {tag} {shared}".lstrip()),
         FUNCTORCH.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
     ):
-        makers = [compiler, compiler, backward]
+        makers = [compiler, compiler, _keeping(backward)]
         if freeze:
-            makers = [_marking(compiler), refuse_training, backward]
+            makers = [_marking(compiler), refuse_training, _keeping(backward)]
         cached = [SerializableAOTDispatchCompiler(OutputCode, maker) for maker in makers]
         return _through_autograd(gm, example_inputs, *cached)
 
@@ -110,6 +111,21 @@ def _marking(
         return compiler(gm, example_inputs)
 
     return compile_frozen
+
+
+def _keeping(
+    compiler: Callable[[fx.GraphModule, Sequence[Any]], Made],
+) -> Callable[[fx.GraphModule, Sequence[Any]], Made]:
+    """Compiles the graph of a backward pass, which leaves what was saved for it as it is: PyTorch
+    would take it for donated, and refuse `retain_graph`."""
+
+    def compile_backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Made:
+        context = TracingContext.try_get()
+        if context is not None and context.fw_metadata is not None:
+            context.fw_metadata.bw_donated_idxs = []
+        return compiler(gm, example_inputs)
+
+    return compile_backward
 
 
 def _through_autograd(

@@ -31,12 +31,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from lpu_mlir.dialects.expr import Expr
+from lpu_mlir.dialects.expr import Expr, contiguous_strides
 from lpu_mlir.dialects.lpu import (
     FROZEN,
     SYMBOLS,
     HostCallOp,
-    IntsAttr,
+    ShapeAttr,
     element_type,
     extents,
     tensor_type,
@@ -63,9 +63,9 @@ from lpu_mlir.frontend.nodes import (
 )
 from lpu_mlir.frontend.outputs import (
     OUTPUTS,
+    STRIDES,
     OutputWriter,
     layout_attrs,
-    memory_order,
     unusual_strides,
 )
 from lpu_mlir.frontend.rng import plain_random_operators
@@ -91,7 +91,6 @@ STORAGE = "lpu.storage"
 """Attribute of a host call that finds its operand in the operand's own storage, as PyTorch does."""
 FUNCTIONALIZED = "lpu.functionalized"
 """Attribute of a host call of an operator that changes arguments: of copies, which it gives."""
-ORDERS = "lpu.orders"
 """Attribute of a host call whose operands eager has in another order than row by row, by which it
 may draw random numbers or find one of equal elements: for each operand its dims as eager has them
 in memory, from the outermost to the innermost, but for those whose elements share one place."""
@@ -489,8 +488,8 @@ class Importer:
             op.attributes[STORAGE] = UnitAttr()
         if functionalized:
             op.attributes[FUNCTIONALIZED] = UnitAttr()
-        if (orders := self._orders(node, operands)) is not None:
-            op.attributes[ORDERS] = orders
+        if (strides := self._strides(node, operands)) is not None:
+            op.attributes[STRIDES] = strides
         if binds:
             op.attributes[BINDS] = ArrayAttr([StringAttr(str(symbol)) for symbol in binds])
         op.location = self.b.location
@@ -505,18 +504,19 @@ class Importer:
         ]
         return tuple(values) if isinstance(val, list | tuple) else values[0] if values else None
 
-    def _orders(self, node: fx.Node, operands: Sequence[SSAValue]) -> ArrayAttr | None:
-        rows = [list(range(len(extents(operand.type)))) for operand in operands]
-        orders = dict(zip(operands, rows, strict=True))
+    def _strides(self, node: fx.Node, operands: Sequence[SSAValue]) -> ArrayAttr | None:
+        """How eager has the operands in memory; None if that is row by row."""
+        rows = [contiguous_strides(extents(operand.type)) for operand in operands]
+        strides = dict(zip(operands, rows, strict=True))
         for source in node.all_input_nodes:
             val = source.meta.get("val")
             if isinstance(val, torch.Tensor):
-                shape, strides = (self.symbols.extents(v) for v in (val.shape, val.stride()))
-                order = memory_order(shape, strides, self.symbols.ranges)
-                if order is not None:
-                    orders[self.environment[source]] = order
-        found = [orders[operand] for operand in operands]
-        return None if found == rows else ArrayAttr(map(IntsAttr.of, found))
+                shape, used = (self.symbols.extents(v) for v in (val.shape, val.stride()))
+                if all(stride.names() <= self.bound for stride in used):
+                    value = self.environment[source]
+                    strides[value] = unusual_strides(shape, used) or contiguous_strides(shape)
+        found = [strides[operand] for operand in operands]
+        return None if found == rows else ArrayAttr(map(ShapeAttr.of, found))
 
     def _is_whole(self, node: fx.Node, value: Any) -> bool:
         """Whether an operand comes with its storage, being an argument; any other must be dense."""

@@ -118,18 +118,6 @@ def dense_order(
     return order if unusual_strides(*moved) is None else None
 
 
-def memory_order(
-    shape: Sequence[Expr], strides: Sequence[Expr], ranges: Mapping[str, Range]
-) -> list[int] | None:
-    """The dims of a tensor from the outermost in memory to the innermost, without those along which
-    nothing moves; None if the others have gaps or may overlap."""
-    pairs = enumerate(zip(shape, strides, strict=True))
-    moving = [dim for dim, (extent, stride) in pairs if stride != 0 or extent == 1]
-    kept = ([shape[dim] for dim in moving], [strides[dim] for dim in moving])
-    order = dense_order(kept[0], kept[1], ranges)
-    return None if order is None else [moving[place] for place in order]
-
-
 def layout_attrs(shape: Sequence[Expr], strides: Sequence[Expr]) -> DictionaryAttr:
     """The attributes of an argument or result with these strides."""
     used = unusual_strides(shape, strides)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 import torch
 from torch import Tensor
 
+from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.frontend.calls import evaluate_all
 from lpu_mlir.frontend.values import counts_in_storage
 from lpu_mlir.runtime.layout import Layout
@@ -37,8 +38,8 @@ class Operator:
     """Which of them are read; of others only extents may matter, if they are there at all."""
     whole: bool
     """Whether it gets its operands as they lie in memory, gaps included."""
-    orders: tuple[tuple[int, ...], ...]
-    """How eager has the operands in memory; nothing if that is row by row. See `arranged`."""
+    strides: tuple[tuple[Expr, ...], ...]
+    """How eager has the operands in memory; nothing if that is row by row. See `laid_out`."""
     source: str
     """The user's line, or the module or function where no line is known."""
     functionalized: bool = False
@@ -54,7 +55,7 @@ class Operator:
         called = partial(FUNCTIONALIZE, overload) if self.functionalized else overload
 
         def run(operands: Sequence[Tensor], symbols: dict[str, int]) -> list[Tensor]:
-            given = self._arrange(operands, counted)
+            given = self._arrange(operands, counted, symbols)
             args, kwargs = evaluate_all(arguments, given, symbols)
             try:
                 values = called(*args, **kwargs)
@@ -66,14 +67,16 @@ class Operator:
 
         return run
 
-    def _arrange(self, operands: Sequence[Tensor], counted: bool) -> Sequence[Tensor]:
+    def _arrange(
+        self, operands: Sequence[Tensor], counted: bool, symbols: dict[str, int]
+    ) -> Sequence[Tensor]:
         # Some kernels take dense operands for granted: PyTorch's graph has copies, which are no
         # operations here. Where positions count in the storage, there must be nothing around.
         if counted and not self.whole:
             operands = [o.clone(memory_format=torch.contiguous_format) for o in operands]
-        elif self.orders and not self.whole:
-            pairs = zip(operands, self.orders, strict=True)
-            operands = [arranged(operand, order) for operand, order in pairs]
+        elif self.strides and not self.whole:
+            pairs = zip(operands, self.strides, strict=True)
+            operands = [laid_out(o, [e.evaluate(symbols) for e in strides]) for o, strides in pairs]
         elif not self.whole:
             operands = [operand.contiguous() for operand in operands]
         return operands
@@ -126,17 +129,35 @@ def find_overload(name: str) -> Callable[..., Any]:
     return getattr(packet, overload)
 
 
-def arranged(operand: Tensor, order: Sequence[int]) -> Tensor:
-    """The tensor with its dims in memory in this order, the outermost first.
+def laid_out(operand: Tensor, strides: Sequence[int]) -> Tensor:
+    """The tensor with these strides.
 
-    Along dims that are missing there all elements are equal and share one place.
+    Operators look at them: LAPACK takes a matrix or its transpose, generators draw in the order of
+    memory, and what is not dense in another.
     """
-    shared = [dim for dim in range(operand.dim()) if dim not in order]
-    one, places = operand, (*order, *shared)
-    for dim in shared:
-        one = one.narrow(dim, 0, min(1, one.shape[dim]))
-    inverse = sorted(range(len(places)), key=places.__getitem__)
-    return one.permute(places).contiguous().permute(inverse).expand(operand.shape)
+    if operand.stride() == tuple(strides):
+        return operand
+    if not _overlaps(operand.shape, strides):
+        made = torch.empty_strided(operand.shape, strides, dtype=operand.dtype, device="cpu")
+        return made.copy_(operand)
+    places = torch.zeros(operand.shape, dtype=torch.int64)
+    for dim, (extent, stride) in enumerate(zip(operand.shape, strides, strict=True)):
+        places += torch.arange(extent).mul_(stride).view(-1, *[1] * (operand.dim() - dim - 1))
+    memory = torch.empty(int(places.max()) + 1, dtype=operand.dtype, device="cpu")
+    memory[places] = operand
+    return memory.as_strided(operand.shape, strides)
+
+
+def _overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements may share memory: there are some, and dims are not one inside the other."""
+    if 0 in shape:
+        return False
+    end = 0
+    for stride, extent in sorted((s, n) for s, n in zip(strides, shape, strict=True) if n > 1):
+        if stride <= end:
+            return True
+        end += stride * (extent - 1)
+    return False
 
 
 def _flat(value: Any) -> Sequence[Any]:

@@ -104,6 +104,58 @@ def test_operands_lie_in_memory_as_in_eager():
     check(lambda x: x.t().sort(dim=0, stable=False), values.view(2, 5000))
 
 
+@torch.library.custom_op("lpu_mlir_host::strides", mutates_args=())
+def strides_of(x: Tensor) -> Tensor:
+    return torch.tensor(x.stride())
+
+
+@strides_of.register_fake
+def _(x: Tensor) -> Tensor:
+    return torch.empty(x.dim(), dtype=torch.int64)
+
+
+LAID_OUT = {
+    "part": lambda x: x[:3, :3],
+    "steps": lambda x: x[::2, ::3],
+    "of a result": lambda x: (x * 2)[:3, 1:5],
+    "transposed": lambda x: (x * 2)[:3, :4].t(),
+    "expanded": lambda x: (x[:1, ::2] + 1).expand(4, 4),
+    "windows": lambda x: (x + 1).unfold(0, 2, 1),
+    "copied": lambda x: x[:3, :3].contiguous(),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("layout", LAID_OUT)
+def test_operands_have_the_strides_of_eager(layout: str, dynamic: bool):
+    check(
+        lambda x: (strides_of(LAID_OUT[layout](x)), LAID_OUT[layout](x).erfc()),
+        torch.randn(5, 7),
+        dynamic=dynamic,
+    )
+
+
+@pytest.mark.parametrize("layout", ["part", "steps", "of a result", "transposed"])
+def test_gradients_of_determinants_of_parts(layout: str):
+    """LAPACK takes the matrix or its transpose, and the gradient goes by which it was."""
+
+    def gradient(function: Callable[[Tensor], Tensor]) -> Tensor:
+        torch.manual_seed(0)
+        x = torch.randn(5, 7, requires_grad=True)
+        function(x).backward()
+        assert x.grad is not None
+        return x.grad
+
+    def function(x: Tensor) -> Tensor:
+        part = LAID_OUT[layout](x)
+        return torch.linalg.det(part[:, : part.shape[0]][: part.shape[1]])
+
+    with Report() as report:
+        found = gradient(torch.compile(function, backend="lpu_mlir"))
+    assert len(report.graphs) == 2
+    torch.testing.assert_close(found, gradient(function))
+
+
 def test_complex_inputs_change_in_place():
     check(doubled_in_place, COMPLEX)
     check(replaced, COMPLEX, torch.arange(4.0))

@@ -52,6 +52,8 @@ LAYOUTS = {
     "channels last": lambda x: x.contiguous(memory_format=torch.channels_last),
     "expanded": lambda x: x[0].expand(2, 3, 4, 5),
     "strided": lambda x: x[:, :, ::2],
+    "strided and transposed": lambda x: x[:, :, ::2, :3].transpose(1, 3),
+    "windows that overlap": lambda x: x.unfold(3, 2, 1),
     "without dims": lambda x: x.sum(),
 }
 DRAWS = {
@@ -69,15 +71,16 @@ def test_numbers_are_drawn_in_the_order_of_memory(layout: str, draw: str):
     x = torch.randn(2, 3, 4, 5)
 
     def function(x):
-        return DRAWS[draw](LAYOUTS[layout](x) * 2) + 1
+        return DRAWS[draw](LAYOUTS[layout](x * 2)) + 1
 
     torch.manual_seed(1)
-    expected = function(x)
+    expected, state = function(x), torch.get_rng_state()
     torch.manual_seed(1)
     with lpu_mlir.Report() as report:
         result = torch.compile(function, backend="lpu_mlir")(x)
     assert len(report.graphs) == 1
     torch.testing.assert_close(result, expected)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("layout", ["transposed", "channels last", "without dims"])

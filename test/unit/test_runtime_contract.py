@@ -607,3 +607,22 @@ def test_compiling_while_the_interpreter_ends():
         [sys.executable, "-c", AT_EXIT], env=environment, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (0, "torch.Size([5, 7])\n"), done.stderr
+
+
+def test_a_backward_pass_may_run_again():
+    """Nothing that was saved for it is overwritten, so that PyTorch need not forbid it."""
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.GELU(), torch.nn.Linear(3, 3))
+
+    def gradients(function: Any) -> list[Tensor]:
+        module.zero_grad()
+        torch.manual_seed(0)
+        loss = function(torch.randn(2, 3)).sum()
+        loss.backward(retain_graph=True)
+        loss.backward()
+        return [p.grad.clone() for p in module.parameters() if p.grad is not None]
+
+    torch._dynamo.reset()
+    with Report() as report:
+        found = gradients(torch.compile(module, backend="lpu_mlir"))
+    assert [graph.runs for graph in report.graphs] == [1, 2]
+    torch.testing.assert_close(found, gradients(module))

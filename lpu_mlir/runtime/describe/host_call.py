@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
+from lpu_mlir.dialects.expr import Expr
 from lpu_mlir.dialects.location import describe_location
-from lpu_mlir.dialects.lpu import HostCallOp, IntsAttr
+from lpu_mlir.dialects.lpu import HostCallOp, ShapeAttr
 from lpu_mlir.frontend.arguments import plain_arguments
-from lpu_mlir.frontend.importer import BINDS, FUNCTIONALIZED, ORDERS, STORAGE
+from lpu_mlir.frontend.importer import BINDS, FUNCTIONALIZED, STORAGE
+from lpu_mlir.frontend.outputs import STRIDES
 from lpu_mlir.runtime.describe.layout import layout_of
 from lpu_mlir.runtime.host_call import Operator
 
@@ -21,17 +23,17 @@ def describe_host_call(op: HostCallOp) -> Operator:
         tuple(layout_of(result.type) for result in op.outputs),
         tuple(bool(result.uses) for result in op.outputs),
         STORAGE in op.attributes,
-        tuple(_memory_orders(op)),
+        tuple(_strides(op)),
         describe_location(op.location),
         FUNCTIONALIZED in op.attributes,
     )
 
 
-def _memory_orders(op: HostCallOp) -> list[tuple[int, ...]]:
-    orders = op.attributes.get(ORDERS)
-    if not isinstance(orders, ArrayAttr):
+def _strides(op: HostCallOp) -> list[tuple[Expr, ...]]:
+    found = op.attributes.get(STRIDES)
+    if not isinstance(found, ArrayAttr):
         return []
-    return [order.data for order in orders.data if isinstance(order, IntsAttr)]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return [each.data for each in found.data if isinstance(each, ShapeAttr)]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
 
 
 def _bound_symbols(op: HostCallOp) -> list[str]:
