@@ -47,7 +47,7 @@ from lpu_mlir.dialects.lpu_graph import (
 from lpu_mlir.frontend.calls import All, Comparison
 from lpu_mlir.frontend.dtypes import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, promote
 from lpu_mlir.frontend.errors import NotNative
-from lpu_mlir.frontend.types import DTYPES, ELEMENTS, constant
+from lpu_mlir.frontend.types import DTYPES, ELEMENTS, constant, overflows
 from lpu_mlir.memo import MEMO
 
 
@@ -223,6 +223,15 @@ class GraphBuilder:
         if isinstance(value, SSAValue):
             return self.convert(value, dtype)
         return self.number(value, dtype)
+
+    def fitting(self, value: Operand, dtype: torch.dtype) -> SSAValue:
+        """`operand`, but NotNative for a number that eager refuses to convert."""
+        if isinstance(value, Expr):
+            fixed = value.constant()
+            value = value if fixed is None else fixed
+        if isinstance(value, int | float) and overflows(value, dtype):
+            raise NotNative(f"eager refuses {value}, which {dtype} does not have")
+        return self.operand(value, dtype)
 
     def select(self, condition: SSAValue, then: SSAValue, otherwise: SSAValue) -> SSAValue:
         return self.pointwise("select", condition, then, otherwise)

@@ -18,10 +18,7 @@ Handler: TypeAlias = Callable[..., Tensors]
 
 def filled(b: GraphBuilder, value: Number) -> SSAValue:
     """The node's shape and dtype, one value."""
-    fixed = value.constant() if isinstance(value, Expr) else value
-    if isinstance(fixed, bool | int | float):
-        return b.full(fixed, b.dtype, b.shape)
-    return b.broadcast(b.number(value, b.dtype), b.shape)
+    return b.broadcast(b.fitting(value, b.dtype), b.shape)
 
 
 def full(b: GraphBuilder, shape: Sequence[Any], value: Number, **_: Any) -> SSAValue:

@@ -12,6 +12,7 @@ from torch._decomp import core_aten_decompositions
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from lpu_mlir.frontend import fused
+from lpu_mlir.frontend.types import overflows
 
 aten = torch.ops.aten
 
@@ -40,6 +41,8 @@ def index_fill(x: torch.Tensor, dim: int, index: torch.Tensor, value: Any) -> An
         return NotImplemented  # eager refuses it
     if not x.ndim:
         return index_fill(x.unsqueeze(0), 0, index, value).squeeze(0)
+    if isinstance(value, int | float) and overflows(value, x.dtype):
+        return NotImplemented
     if not isinstance(value, torch.Tensor):
         value = torch.full((), value, dtype=x.dtype, device=x.device)
     return aten.index_put(x, [*[None] * (dim % x.ndim), index], value.to(x.dtype))
@@ -144,6 +147,8 @@ KEPT: Sequence[Any] = (
     # Negative positions are errors.
     aten.index_add.default,
     aten.index_copy.default,
+    # Numbers that the dtype does not have are errors.
+    aten.masked_fill.Scalar,
     # Positions that only a run tells.
     aten.select_scatter.default,
     # Windows that overlap are views here.

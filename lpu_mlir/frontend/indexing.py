@@ -210,7 +210,7 @@ def scattered(
     if isinstance(source, SSAValue):
         updates = b.slice(at_least_1d(b, source), [0] * rank(index), shape_of(index))
     else:
-        updates = b.broadcast(b.number(source, dtype), shape_of(index))
+        updates = b.broadcast(b.fitting(source, dtype), shape_of(index))
     if kind in ("add", "mul"):
         x, updates = b.convert(x, opmath(dtype)), b.convert(updates, opmath(dtype))
     positions, axes = grid(b, index, dim % rank(x)), list(range(rank(x)))

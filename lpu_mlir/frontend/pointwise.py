@@ -191,7 +191,7 @@ def pow_scalar(b: GraphBuilder, x: SSAValue, exponent: Number) -> SSAValue:
     exact = exponent in (0, 1, 2)
     if special is not None and (exact or b.dtype not in (torch.float16, *INTEGERS)):
         return special(b, x)
-    return b.pointwise("pow", x, b.number(exponent, b.dtype))
+    return b.pointwise("pow", x, b.fitting(exponent, b.dtype))
 
 
 def _square(b: GraphBuilder, x: SSAValue) -> SSAValue:
@@ -238,8 +238,8 @@ def clamp(
         raise NotNative("eager clamps no booleans")
     x = b.convert(x, b.dtype)
     if low is not None:
-        x = b.pointwise("maximum", x, b.operand(low, b.dtype))
-    return x if high is None else b.pointwise("minimum", x, b.operand(high, b.dtype))
+        x = b.pointwise("maximum", x, b.fitting(low, b.dtype))
+    return x if high is None else b.pointwise("minimum", x, b.fitting(high, b.dtype))
 
 
 def clamp_max(b: GraphBuilder, x: SSAValue, high: Operand) -> SSAValue:
@@ -266,7 +266,7 @@ def ignoring_nan(kind: str) -> Handler:
 
 
 def masked_fill(b: GraphBuilder, x: SSAValue, mask: SSAValue, value: Operand) -> SSAValue:
-    return b.select(b.convert(mask, torch.bool), b.operand(value, b.dtype), x)
+    return b.select(b.convert(mask, torch.bool), b.fitting(value, b.dtype), x)
 
 
 # --- predicates ---------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def copy(b: GraphBuilder, x: SSAValue, source: Operand, non_blocking: bool = Fal
 
 
 def fill(b: GraphBuilder, x: SSAValue, value: Operand) -> SSAValue:
-    return b.broadcast(b.operand(value, b.dtype), b.shape)
+    return b.broadcast(b.fitting(value, b.dtype), b.shape)
 
 
 def repeat(b: GraphBuilder, x: SSAValue, repeats: Sequence[Extent]) -> SSAValue:
@@ -204,10 +204,11 @@ def constant_pad_nd(
     inner = b.slice(x, starts, kept) if cut else x
     if shape_of(inner) == b.shape:
         return inner
+    number = b.fitting(value, b.dtype)
     if isinstance(value, int | float):
         return b.pad(inner, lows, b.shape, value)
     given = b.pad(b.full(True, torch.bool, shape_of(inner)), lows, b.shape, False)
-    return b.select(given, b.pad(inner, lows, b.shape, 0), b.number(value, b.dtype))
+    return b.select(given, b.pad(inner, lows, b.shape, 0), number)
 
 
 def _cut(b: GraphBuilder, amount: Extent) -> Expr:
