@@ -218,7 +218,7 @@ def summary(options: argparse.Namespace) -> None:
     good = sum(row[v] for row in table.values() for v in GOOD)
     bad = sum(row[v] for row in table.values() for v in FAULTS)
     print(f"\n{good} of {good + bad} good, {good / max(good + bad, 1):.2%}")
-    for verdict in (*FAULTS, "as aot_eager", "known", "not called"):
+    for verdict in (*FAULTS, "as aot_eager", "known", "noise", "not called"):
         found = [record for record in records if record["verdict"] == verdict]
         print(f"\n{verdict}: {len(found)}" if found else "", end="\n" if found else "")
         for record in found:

@@ -56,6 +56,8 @@ class Entry:
     """The first sample in other layouts and with other values; see variants.py."""
     undefined: bool = False
     """Whether the values of the results are arbitrary."""
+    many: bool = False
+    """Whether it is a program of many operators, each of which rounds."""
 
 
 # --- operators ----------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ class ModuleCall:
         """What was given are the buffers, too; gradients are those of parameters, too."""
         made, forward = self.sample.constructor_input, self.sample.forward_input
         torch.manual_seed(0)
-        module = self.info.module_cls(*made.args, **made.kwargs).to(dtype or self.dtype)
+        module = self.info.module_cls(*made.args, **made.kwargs).to(self.dtype).to(dtype)
         module.train(self.training)
         args, kwargs = _copies((forward.args, forward.kwargs), dtype)
         torch.manual_seed(seed)
@@ -165,7 +167,7 @@ def _module_samples(
 def _module_entry(info: Any) -> Entry:
     dtypes = frozenset((*info.dtypes, torch.bfloat16, torch.float16))
     samples = partial(_module_samples, info)
-    return Entry(info.name, dtypes, dtypes, _wider(info.decorators), samples)
+    return Entry(info.name, dtypes, dtypes, _wider(info.decorators), samples, many=True)
 
 
 # --- optimizers ---------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ class OptimizerCall:
         generator = torch.Generator().manual_seed(0)
 
         def drawn(shape: tuple[int, ...]) -> Tensor:
-            return torch.randn(shape, generator=generator).to(dtype or self.dtype)
+            return torch.randn(shape, generator=generator).to(self.dtype).to(dtype or self.dtype)
 
         parameters = [torch.nn.Parameter(drawn(shape)) for shape in ((3, 4), (4, 5))]
         optimizer = self.info.optim_cls(parameters, **self.sample.kwargs)
@@ -213,7 +215,7 @@ def _optimizer_samples(info: Any, dtype: torch.dtype, _: bool) -> Iterator[tuple
 def _optimizer_entry(info: Any) -> Entry:
     dtypes = frozenset((torch.float32, torch.float64, torch.bfloat16))
     samples = partial(_optimizer_samples, info)
-    return Entry(info.optim_cls.__name__, dtypes, frozenset(), {}, samples)
+    return Entry(info.optim_cls.__name__, dtypes, frozenset(), {}, samples, many=True)
 
 
 # --- overloads ----------------------------------------------------------------------------------
