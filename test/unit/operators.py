@@ -29,7 +29,7 @@ from databases import entries, plain
 from functorch.compile import make_boxed_func
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from verdicts import GOOD
+from verdicts import FAULTS
 
 from lpu_mlir.capture import Boxed, compile_captured
 from lpu_mlir.frontend.importer import import_graph
@@ -103,7 +103,7 @@ def read(paths: Sequence[Path]) -> Mapping[Witness, set[Claim]]:
     """What each good sample of some results shows."""
     shown: dict[Witness, set[Claim]] = defaultdict(set)
     for record in (record for path in paths for record in recorded(path)):
-        if record["verdict"] not in GOOD:
+        if record["verdict"] in FAULTS:
             continue
         dtype, settings = record["dtype"], record["settings"]
         gradients, dynamic = settings["gradients"], settings["dynamic"]
