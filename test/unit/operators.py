@@ -31,7 +31,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from verdicts import FAULTS
 
-from lpu_mlir.capture import Boxed, compile_captured
+from lpu_mlir.capture import FUNCTORCH, Boxed, compile_captured
 from lpu_mlir.frontend.importer import import_graph
 from lpu_mlir.frontend.nodes import drop_tokens
 from lpu_mlir.frontend.uses import Use
@@ -146,7 +146,9 @@ def imported(witness: Witness) -> set[Claim]:
         getattr(torch, witness.dtype), witness.gradients
     )
     _, call = next(islice(calls, witness.sample, None))
-    with warnings.catch_warnings(), plain():
+    # Graphs of backward passes, too, which do not run where no gradients are asked for.
+    at_once = FUNCTORCH.patch(force_non_lazy_backward_lowering=True)
+    with warnings.catch_warnings(), plain(), at_once:
         warnings.simplefilter("ignore")
         call.run(partial(torch.compile, backend=backend, dynamic=witness.dynamic), 0)
     return set(claims_of(uses, witness.dtype, witness.gradients))
