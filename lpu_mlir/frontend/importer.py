@@ -91,9 +91,6 @@ STORAGE = "lpu.storage"
 """Attribute of a host call that finds its operand in the operand's own storage, as PyTorch does."""
 FUNCTIONALIZED = "lpu.functionalized"
 """Attribute of a host call of an operator that changes arguments: of copies, which it gives."""
-"""Attribute of a host call whose operands eager has in another order than row by row, by which it
-may draw random numbers or find one of equal elements: for each operand its dims as eager has them
-in memory, from the outermost to the innermost, but for those whose elements share one place."""
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ from lpu_mlir.frontend.types import NATIVE
 aten = torch.ops.aten
 OUTPUTS = "lpu.outputs"
 STRIDES = "lpu.strides"
+"""Strides in eager of an argument or result that is not row by row; of a host call those of all its
+operands."""
 COPY_ = aten.copy_.default
 PLAIN_VIEWS = frozenset(
     (COPY_, aten.as_strided.default, *(op for op in views.HANDLERS if op.is_view))

@@ -130,12 +130,13 @@ def find_overload(name: str) -> Callable[..., Any]:
 
 
 def laid_out(operand: Tensor, strides: Sequence[int]) -> Tensor:
-    """The tensor with these strides.
+    """The tensor with these strides, of which those of extents below 2 do not matter.
 
     Operators look at them: LAPACK takes a matrix or its transpose, generators draw in the order of
     memory, and what is not dense in another.
     """
-    if operand.stride() == tuple(strides):
+    pairs = zip(operand.shape, operand.stride(), strides, strict=True)
+    if all(extent < 2 or has == wanted for extent, has, wanted in pairs):
         return operand
     if not _overlaps(operand.shape, strides):
         made = torch.empty_strided(operand.shape, strides, dtype=operand.dtype, device="cpu")
