@@ -45,9 +45,9 @@ from lpu_mlir.dialects.lpu_graph import (
     in_domain,
 )
 from lpu_mlir.frontend.calls import All, Comparison
-from lpu_mlir.frontend.dtypes import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, promote
+from lpu_mlir.frontend.dtypes import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, overflows, promote
 from lpu_mlir.frontend.errors import NotNative
-from lpu_mlir.frontend.types import DTYPES, ELEMENTS, constant, overflows
+from lpu_mlir.frontend.types import DTYPES, ELEMENTS, constant
 from lpu_mlir.memo import MEMO
 
 

@@ -12,7 +12,7 @@ from torch._decomp import core_aten_decompositions
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from lpu_mlir.frontend import fused
-from lpu_mlir.frontend.types import overflows
+from lpu_mlir.frontend.dtypes import overflows
 
 aten = torch.ops.aten
 

@@ -69,3 +69,16 @@ def wrapped(value: bool | float, dtype: torch.dtype) -> int:
         return info.min if info.bits >= 32 else 0  # what x86 makes of it
     value = int(value)
     return (value - info.min) % (1 << info.bits) + info.min
+
+
+def overflows(value: bool | float, dtype: torch.dtype) -> bool:
+    """Whether eager refuses to convert a number to a dtype.
+
+    Negative ones wrap in unsigned integers, as far as these go.
+    """
+    if dtype == torch.bool:
+        return False
+    if dtype.is_floating_point:
+        return math.isfinite(value) and abs(value) > torch.finfo(dtype).max
+    info = torch.iinfo(dtype)
+    return not (info.min or -info.max) <= value <= info.max

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -69,16 +68,3 @@ def _constant(
 def constant(value: bool | float, element: Attribute) -> IntegerAttr | FloatAttr:
     """The attribute of a number converted to an element type; integers wrap as in `Tensor.to`."""
     return _constant(value, type(value), str(value).startswith("-"), element)
-
-
-def overflows(value: bool | float, dtype: torch.dtype) -> bool:
-    """Whether eager refuses to convert a number to a dtype.
-
-    Negative ones wrap in unsigned integers, as far as these go.
-    """
-    if dtype == torch.bool:
-        return False
-    if dtype.is_floating_point:
-        return math.isfinite(value) and abs(value) > torch.finfo(dtype).max
-    info = torch.iinfo(dtype)
-    return not (info.min or -info.max) <= value <= info.max

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lpu_mlir.frontend.types import overflows
+from lpu_mlir.frontend.dtypes import overflows
 from lpu_mlir.report import Report
 
 OPERATORS = {
