@@ -598,15 +598,3 @@ def _nameless(key: tuple[object, ...]) -> tuple[object, ...]:
     assert isinstance(access, Access)
     axes = tuple((a.extent, a.stride, *(step for _, step in a.steps)) for a in access.axes)
     return ("window", access.buffer, access.offset, axes, *rest)
-
-
-def used_cores(nest: Nest, plan: Plan, target: Target) -> int:
-    """How many cores have something to do; all, when that depends on symbols."""
-    if plan.shared is None:
-        return 1
-    extent = dict(nest.dims)[plan.shared]
-    size = extent.constant()
-    if size is None:
-        return target.cores
-    chunk = max(1, ceil(size / target.cores))
-    return max(1, ceil(size / chunk))

@@ -564,3 +564,15 @@ def make_plans(
         planner.plan(part, shared, sizes)
         for part, shared in zip(parts, planner.shared, strict=True)
     ]
+
+
+def used_cores(nest: Nest, plan: Plan, target: Target) -> int:
+    """How many cores have something to do; all, when that depends on symbols."""
+    if plan.shared is None:
+        return 1
+    extent = dict(nest.dims)[plan.shared]
+    size = extent.constant()
+    if size is None:
+        return target.cores
+    chunk = max(1, ceil(size / target.cores))
+    return max(1, ceil(size / chunk))

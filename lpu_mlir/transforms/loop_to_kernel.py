@@ -24,8 +24,8 @@ from lpu_mlir.dialects.lpu_loop import NestOp
 from lpu_mlir.model.target import Target, get_target
 from lpu_mlir.nests.nest import Nest, read_parts
 from lpu_mlir.nests.scalar import Scalars
-from lpu_mlir.tiling.emit import Emitter, used_cores
-from lpu_mlir.tiling.plan import Part, Plan, make_part, make_plans, require_order
+from lpu_mlir.tiling.emit import Emitter
+from lpu_mlir.tiling.plan import Part, Plan, make_part, make_plans, require_order, used_cores
 from lpu_mlir.tiling.split import cut_to_known, distinguish
 from lpu_mlir.tiling.writer import KernelArguments
 from lpu_mlir.transforms.verify_level import check_level
